@@ -15,6 +15,9 @@ type Observed struct {
 // PortHealth is what is known of one listener in service.
 type PortHealth struct {
 	Port Port
+	// At are the sockets it listens on, when they differ from the balancer's
+	// addresses and the port (a port offset).
+	At []netip.AddrPort
 	// Error says why the listener does not serve, or only in part. Its
 	// Reason is empty when it serves.
 	Error   PortError
