@@ -8,6 +8,9 @@ type Observed struct {
 	// leftover part counts as existing.
 	Exists   bool
 	Balancer Balancer
+	// Poolless are the ports, sorted, whose listener is there without a pool:
+	// half-created, or damaged by someone else. Their Pool is zero.
+	Poolless []Port
 	// Health is sorted by port; ports without anything to say may be absent.
 	Health []PortHealth
 }

@@ -1,9 +1,10 @@
 // Package plan compares the balancer that is wanted with the one that is there
 // and says, as values, which steps lead from one to the other, in an order that
 // never makes anything worse: parents are created and updated before children,
-// replacements exist before what they replace goes, deletions come last and
-// children-first. The plan that is printed is the plan that is applied. It
-// reads no clock, no map order and no backend.
+// new members exist before old ones lose weight, deletions come last and
+// children-first. Only a balancer that belongs to another owner is deleted
+// before its successor is created. The plan that is printed is the plan that is
+// applied. It reads no clock, no map order and no backend.
 package plan
 
 import (
@@ -43,27 +44,43 @@ type Step struct {
 	// It is zero for the load balancer.
 	Port model.Port
 	// Member names the member of a member step.
-	Member  netip.AddrPort
+	Member netip.AddrPort
+	// Changes are what differs, in a fixed order: of a created object, the
+	// properties that are set.
 	Changes []Change
 }
 
 // Change is one property that a step changes, as text. From is empty when a
 // value is set for the first time, To when it is unset.
 type Change struct {
+	// Field is the option's neutral name for a setting of a listener, else
+	// one of the Field constants.
 	Field string
 	From  string
 	To    string
 }
 
+// The fields of a Change that are no settings of a listener.
+const (
+	// FieldAddresses is a load balancer's addresses, in their order.
+	FieldAddresses = "addresses"
+	// FieldOwner is the UID of the object that asked. It stands on the deletion of a
+	// load balancer that another object of the same name had asked for.
+	FieldOwner = "owner"
+	// FieldWeight is a member's weight.
+	FieldWeight = "weight"
+)
+
 // Plan is the way from Have to Want.
 type Plan struct {
 	Key model.Key
-	// Want is the balancer as asked for. When it is to be deleted, Remove is
-	// true and Want is zero.
+	// Want is the balancer as asked for, normalized. When it is to be
+	// deleted, Remove is true and Want is zero.
 	Want   model.Balancer
 	Remove bool
-	Have   model.Observed
-	Steps  []Step
+	// Have is what was observed, normalized.
+	Have  model.Observed
+	Steps []Step
 }
 
 // Empty tells whether there is nothing to do.
