@@ -107,7 +107,7 @@ func changesText(s Step) string {
 	if len(text) == 0 {
 		return ""
 	}
-	return ": " + strings.Join(text, ", ")
+	return ": " + strings.Join(text, "; ")
 }
 
 // valueText names the value that is not set.
