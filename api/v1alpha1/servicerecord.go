@@ -12,7 +12,6 @@ import (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=frec,categories=fairlead
-// +kubebuilder:printcolumn:name="Service",type=string,JSONPath=`.metadata.name`,priority=1
 // +kubebuilder:printcolumn:name="Provider",type=string,JSONPath=`.spec.provider`
 // +kubebuilder:printcolumn:name="Addresses",type=string,JSONPath=`.spec.addresses`
 // +kubebuilder:printcolumn:name="Pool",type=string,JSONPath=`.spec.pool`
