@@ -154,10 +154,15 @@ type Option struct {
 	// Min and Max bound a number, inclusively. Unlimited admits -1 besides.
 	Min, Max  int
 	Unlimited bool
-	// Allowed are the words of an Enum.
-	Allowed []string
+	// OldZero is what a number's "0" under OpenStack's key is read as, where
+	// Octavia takes 0 and the neutral form does not; empty: as 0.
+	OldZero string
+	// Allowed are the words of an Enum. Synonyms are further words, each for
+	// one of those.
+	Allowed  []string
+	Synonyms map[string]string
 	// Empty is what an empty value means under the neutral key and, for texts,
-	// under OpenStack's.
+	// under OpenStack's. Under every other alias it is EmptyUnset.
 	Empty Empty
 	// Default says, as text, what is done when the option is not set.
 	Default string
@@ -167,6 +172,11 @@ type Option struct {
 	Live bool
 	// PerPort tells that single ports can be given values of their own.
 	PerPort bool
+	// TCPOnly tells that a value for the whole Service means its TCP ports, and
+	// that no SCTP port can be given one. OnUDP are the values that a UDP port
+	// can be given for itself.
+	TCPOnly bool
+	OnUDP   []string
 	// Exposure tells that the option decides who can reach the Service, or at
 	// which address: a new Service is not served while it is in doubt.
 	Exposure bool
