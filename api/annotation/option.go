@@ -155,8 +155,10 @@ type Option struct {
 	Min, Max  int
 	Unlimited bool
 	// OldZero is what a number's "0" under OpenStack's key is read as, where
-	// Octavia takes 0 and the neutral form does not; empty: as 0.
-	OldZero string
+	// Octavia takes 0 and the neutral form does not. OldOther is what any
+	// unknown word of an Enum under that key is read as. Empty: it is invalid.
+	OldZero  string
+	OldOther string
 	// Allowed are the words of an Enum. Synonyms are further words, each for
 	// one of those.
 	Allowed  []string

@@ -1,5 +1,11 @@
 package annotation
 
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
 // Kind says what sort of problem there is.
 type Kind string
 
@@ -9,6 +15,9 @@ const (
 	Invalid Kind = "Invalid"
 	// Unknown: nobody knows this key under a prefix that we read.
 	Unknown Kind = "Unknown"
+	// Unmatched: a per-port value names a port that the Service does not have.
+	// The other ports get theirs.
+	Unmatched Kind = "Unmatched"
 	// Conflict: two sources differ; the message says which one won.
 	Conflict Kind = "Conflict"
 	// OldMeaning: the value under an old key keeps the meaning that its own
@@ -36,12 +45,234 @@ type Problem struct {
 	Message string
 	// Allowed says what values the option takes.
 	Allowed string
-	// Suggestion is what was probably meant: a value, or for an Unknown key
-	// the nearest known key; empty when nothing is near.
+	// Suggestion is what was probably meant: a value of the option in its
+	// neutral form, or for an Unknown key the nearest known key; empty when
+	// nothing is near.
 	Suggestion string
 	// Exposure tells that a new Service must not be served until this is
 	// mended.
 	Exposure bool
 	// Held tells that the option keeps its last accepted value.
 	Held bool
+}
+
+// standing is what becomes of an option whose value is wrong.
+type standing struct {
+	held    bool
+	last    string
+	blocked bool
+}
+
+func (s standing) String() string {
+	switch {
+	case s.held && s.last == "":
+		return `Still serving with the last accepted value "".`
+	case s.held:
+		return "Still serving with the last accepted value " + shorten(s.last) + "."
+	case s.blocked:
+		return "Nothing is served until it is mended."
+	}
+	return "Still serving with the default."
+}
+
+func newProblem(o Option, s source, k Kind) Problem {
+	return Problem{Option: o.Name, Key: s.key, Value: s.value, Kind: k, Allowed: o.Takes()}
+}
+
+func invalidValue(o Option, s source, m mistake, st standing) Problem {
+	p := newProblem(o, s, Invalid)
+	p.Suggestion, p.Held, p.Exposure = m.near, st.held, st.blocked
+	remedy := "allowed: " + p.Allowed + "."
+	if m.near != "" {
+		remedy = "did you mean " + quote(m.near) + "?"
+	}
+	p.Message = fmt.Sprintf("%s: %s %s; %s %s", s.label(), quote(s.value), m.what, remedy, st)
+	return p
+}
+
+// readOtherwise is about a value that was understood, but not as it looks.
+func readOtherwise(o Option, s source, r reading) Problem {
+	p := newProblem(o, s, r.kind)
+	p.Suggestion = r.mistake.near
+	if r.kind == Adjusted {
+		p.Message = fmt.Sprintf("%s: %s %s; it is read as %s.", s.label(), quote(s.value), r.mistake.what, quote(r.setting.text))
+		return p
+	}
+	remedy := "takes: " + p.Allowed
+	if p.Suggestion != "" {
+		remedy = "can say " + quote(p.Suggestion)
+	}
+	p.Message = fmt.Sprintf("%s: %s %s; %s %s.", s.label(), quote(s.value), r.mistake.what, o.Name.Key(), remedy)
+	return p
+}
+
+func conflict(o Option, won, lost source) Problem {
+	p := newProblem(o, lost, Conflict)
+	p.Message = fmt.Sprintf("%s: %s of %s wins over %s of %s; keep one of the two.",
+		o.Name, quote(won.value), won.key, quote(lost.value), lost.key)
+	return p
+}
+
+func notHonoured(o Option, s source, in Input) Problem {
+	support := o.On(in.Provider)
+	if support.State == Unused {
+		p := newProblem(o, s, NotApplicable)
+		p.Message = fmt.Sprintf("%s: the provider %s has no use for it, so %s has no effect.", s.label(), in.Provider, quote(s.value))
+		if support.Note != "" {
+			p.Message += " " + support.Note
+		}
+		return p
+	}
+	p := newProblem(o, s, NotYet)
+	p.Exposure = o.Exposure && in.New
+	p.Message = fmt.Sprintf("%s: the provider %s does not honour it yet, so %s has no effect. %s",
+		s.label(), in.Provider, quote(s.value), standing{blocked: p.Exposure})
+	return p
+}
+
+func unmatched(o Option, s source, v setting, ports []Port) []Problem {
+	if len(ports) == 0 {
+		return nil
+	}
+	var out []Problem
+	for _, c := range v.choices {
+		near, found := nearestPort(c.port, ports)
+		if found {
+			continue
+		}
+		p := newProblem(o, s, Unmatched)
+		p.Message = fmt.Sprintf("%s: %s names port %s, which the Service does not have", s.label(), quote(s.value), c.port)
+		if near != "" {
+			p.Suggestion = swapPort(o, v, c.port, near)
+			p.Message += fmt.Sprintf("; did you mean %s?", near)
+		} else {
+			p.Message += "."
+		}
+		p.Message += " The other ports are served as asked."
+		out = append(out, p)
+	}
+	return out
+}
+
+// nearestPort tells whether a selector matches a port, and if not, how the
+// user might name the port that was probably meant.
+func nearestPort(s selector, ports []Port) (near string, found bool) {
+	var names []string
+	for _, p := range ports {
+		if s.matches(p) {
+			return "", true
+		}
+		if s.name == "" && s.number == p.Number {
+			near = p.Protocol + "/" + strconv.Itoa(int(p.Number))
+		}
+		if p.Name != "" {
+			names = append(names, p.Name)
+		}
+	}
+	if s.name != "" {
+		near = Nearest(s.name, names)
+	}
+	return near, false
+}
+
+// swapPort returns a setting's text with another port, or "" when that is no value.
+func swapPort(o Option, v setting, from selector, to string) string {
+	var parts []string
+	if v.hasPlain {
+		parts = append(parts, v.plain)
+	}
+	for _, c := range v.choices {
+		name := c.port.String()
+		if c.port == from {
+			name = to
+		}
+		parts = append(parts, name+"="+c.value)
+	}
+	swapped, m := o.strict(strings.Join(parts, ","))
+	if m.what != "" {
+		return ""
+	}
+	return swapped.text
+}
+
+func unknownKey(key, value string, options []Option) Problem {
+	p := Problem{Key: key, Value: value, Kind: Unknown, Suggestion: nearestKey(key, options)}
+	p.Message = key + ": nobody knows this annotation, so it has no effect"
+	if p.Suggestion == "" {
+		p.Message += `; "fairlead explain" lists those that are known.`
+		return p
+	}
+	p.Message += "; did you mean " + p.Suggestion + "?"
+	return p
+}
+
+// nearestKey finds the known key that a mistyped one probably stands for: one
+// that is spelled much alike, or the same option under another prefix.
+func nearestKey(key string, options []Option) string {
+	var all []string
+	for _, o := range options {
+		all = append(all, o.Keys()...)
+	}
+	if near := Nearest(key, all); near != "" {
+		return near
+	}
+	_, name, _ := strings.Cut(key, "/")
+	var short []string
+	for _, k := range all {
+		_, s, _ := strings.Cut(k, "/")
+		short = append(short, s)
+	}
+	if near := Nearest(name, short); near != "" {
+		for i, s := range short {
+			if s == near {
+				return all[i]
+			}
+		}
+	}
+	return ""
+}
+
+// Takes says in words which values the option takes.
+func (o Option) Takes() string {
+	switch o.Type {
+	case Bool:
+		return "true or false"
+	case Int, Milliseconds, Seconds:
+		text := strconv.Itoa(o.Min) + " to " + strconv.Itoa(o.Max)
+		if o.Unlimited {
+			text = "-1 (no limit) or " + text
+		}
+		if o.Type != Int {
+			text += " " + string(o.Type)
+		}
+		return text
+	case Enum:
+		return strings.Join(o.Allowed, ", ")
+	case Text:
+		return "any text"
+	case ID:
+		return "an id or name without blanks"
+	case List:
+		return "a comma-separated list"
+	case Hostname:
+		return "a DNS name in lower case"
+	case Selector:
+		return "a comma-separated list of key=value and key"
+	case Addresses:
+		return "IP addresses separated by a comma, at most one of each family"
+	case Prefixes:
+		return "CIDRs separated by commas, such as 192.0.2.0/24"
+	}
+	return ""
+}
+
+// quote shows a user's text in a sentence, shortened when it is long.
+func quote(v string) string { return strconv.Quote(shorten(v)) }
+
+func shorten(v string) string {
+	const most = 80
+	if r := []rune(v); len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return v
 }

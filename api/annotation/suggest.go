@@ -6,8 +6,11 @@ import "strings"
 // none is near: at most a third of the letters, and never more than three, are
 // wrong. Capitals do not count. Among equally near words the first wins.
 func Nearest(typed string, words []string) string {
-	best, at := "", 1+min(3, max(1, len([]rune(typed))/3))
+	best, at := "", 1+min(3, max(1, len(typed)/3))
 	for _, w := range words {
+		if diff := len(typed) - len(w); diff >= at || -diff >= at {
+			continue // so far apart in length that no look is needed
+		}
 		if d := distance(strings.ToLower(typed), strings.ToLower(w)); d < at {
 			best, at = w, d
 		}

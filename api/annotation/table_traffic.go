@@ -5,7 +5,7 @@ func listenerOptions() []Option {
 	return []Option{
 		{
 			Name: ProxyProtocol, Aliases: occm("proxy-protocol"), Direction: In, Type: Enum,
-			Allowed: []string{"v1", "v2", "off"}, Synonyms: map[string]string{"true": "v1", "false": "off"},
+			Allowed: []string{"v1", "v2", "off"}, Synonyms: map[string]string{"true": "v1", "false": "off"}, OldOther: "off",
 			PerPort: true, TCPOnly: true, OnUDP: []string{"v2", "off"}, Live: true,
 			Default: "off",
 			Support: support(yes(), planned(), planned()),

@@ -1,0 +1,110 @@
+package annotation
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// readAddresses keeps the order, which is that of the status.
+func readAddresses(v string) (string, mistake) {
+	var out []string
+	var seen4, seen6 bool
+	for _, p := range splitList(v) {
+		a, err := netip.ParseAddr(p)
+		if err != nil {
+			return "", mistake{what: fmt.Sprintf("holds %q, which is no IP address", p), near: hostOf(v)}
+		}
+		a = a.Unmap()
+		if a.Zone() != "" || a.IsUnspecified() || a.IsMulticast() || a == netip.AddrFrom4([4]byte{255, 255, 255, 255}) {
+			return "", mistake{what: fmt.Sprintf("holds %q, which no Service can have", p)}
+		}
+		if a.Is4() && seen4 || a.Is6() && seen6 {
+			return "", mistake{what: "holds two addresses of one family"}
+		}
+		seen4, seen6 = seen4 || a.Is4(), seen6 || a.Is6()
+		out = append(out, a.String())
+	}
+	return strings.Join(out, ","), mistake{}
+}
+
+// hostOf returns the address that a CIDR of one address stands for, or "".
+func hostOf(v string) string {
+	p, err := netip.ParsePrefix(strings.TrimSpace(v))
+	if err != nil || !p.IsSingleIP() {
+		return ""
+	}
+	if text, m := readAddresses(p.Addr().String()); m.what == "" {
+		return text
+	}
+	return ""
+}
+
+// readPrefixes returns the ranges sorted, each once.
+func readPrefixes(v string) (string, mistake) {
+	text, wrong, bits := maskPrefixes(v)
+	switch {
+	case wrong != "":
+		m := mistake{what: fmt.Sprintf("holds %q, which is no CIDR", wrong)}
+		if near, still, _ := maskPrefixes(addLengths(v)); still == "" {
+			m.near = near
+		}
+		return "", m
+	case bits != "":
+		return "", mistake{what: fmt.Sprintf("holds %q, which has bits behind its length", bits), near: text}
+	}
+	return text, mistake{}
+}
+
+// maskPrefixes returns a list of ranges in canonical form. Wrong is the first
+// part that is none; bits is the first part with bits behind its length.
+func maskPrefixes(v string) (text, wrong, bits string) {
+	var out []netip.Prefix
+	for _, part := range splitList(v) {
+		p, ok := readPrefix(part)
+		if !ok {
+			return "", part, ""
+		}
+		if p != p.Masked() && bits == "" {
+			bits = part
+		}
+		out = append(out, p.Masked())
+	}
+	slices.SortFunc(out, netip.Prefix.Compare)
+	return joinText(slices.Compact(out)), "", bits
+}
+
+// readPrefix reads an IPv4-mapped range as the IPv4 range that it is.
+func readPrefix(v string) (netip.Prefix, bool) {
+	p, err := netip.ParsePrefix(v)
+	switch {
+	case err != nil:
+		return netip.Prefix{}, false
+	case !p.Addr().Is4In6():
+		return p, true
+	case p.Bits() < 96:
+		return netip.Prefix{}, false
+	}
+	return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96), true
+}
+
+// addLengths makes a CIDR of each part of a list that is an address.
+func addLengths(v string) string {
+	parts := splitList(v)
+	for i, p := range parts {
+		if a, err := netip.ParseAddr(p); err == nil && a.Zone() == "" {
+			a = a.Unmap()
+			parts[i] = netip.PrefixFrom(a, a.BitLen()).String()
+		}
+	}
+	return strings.Join(parts, ",")
+}
+
+func joinText[T fmt.Stringer](items []T) string {
+	text := make([]string, len(items))
+	for i, x := range items {
+		text[i] = x.String()
+	}
+	return strings.Join(text, ",")
+}
