@@ -57,6 +57,8 @@ func readRange(text string) (Range, error) {
 
 func (r Range) check() error {
 	switch {
+	case !r.First.IsValid() || !r.Last.IsValid():
+		return fmt.Errorf("%w: it has no ends", ErrRange)
 	case r.First.Is4In6() || r.Last.Is4In6():
 		return fmt.Errorf("%w: write IPv4 addresses in dotted form", ErrRange)
 	case r.First.Zone() != "" || r.Last.Zone() != "":
