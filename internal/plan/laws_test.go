@@ -3,6 +3,7 @@ package plan_test
 import (
 	"fmt"
 	"net/netip"
+	"reflect"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,8 +13,14 @@ import (
 	"github.com/fairlead-lb/fairlead/internal/plan"
 )
 
-func options() cmp.Options {
-	return cmp.Options{cmpopts.EquateComparable(netip.Addr{}, netip.AddrPort{}, netip.Prefix{}), cmpopts.EquateEmpty()}
+// differ returns the difference of two values as text. Nil and empty slices
+// are the same; what is the same at first sight is not looked at twice, which
+// makes thousands of cases cheap.
+func differ(want, got any) string {
+	if reflect.DeepEqual(want, got) {
+		return ""
+	}
+	return cmp.Diff(want, got, cmpopts.EquateComparable(netip.Addr{}, netip.AddrPort{}, netip.Prefix{}), cmpopts.EquateEmpty())
 }
 
 func TestSameIsNoPlan(t *testing.T) {
@@ -36,7 +43,7 @@ func TestReplayLeadsToWant(t *testing.T) {
 		if have.Exists && have.Balancer.UID == "" && got.Balancer.UID == "" {
 			want.UID = "" // adopted: the owner is written down with the first write
 		}
-		if diff := cmp.Diff(nameless(want), nameless(got.Balancer), options()); diff != "" || !got.Exists || len(got.Poolless) > 0 {
+		if diff := differ(nameless(want), nameless(got.Balancer)); diff != "" || !got.Exists || len(got.Poolless) > 0 {
 			t.Fatalf("seed %d: after\n%sthe balancer differs from the wanted one (-want +got):\n%s", seed, p.Text(), diff)
 		}
 	}
@@ -46,7 +53,7 @@ func TestReplayLeadsToNothing(t *testing.T) {
 	for seed := range cases {
 		have := seeded(seed).have()
 		got := plan.Replay(have, plan.Remove(have.Balancer.Key, have))
-		if diff := cmp.Diff(model.Observed{}, got, options()); diff != "" {
+		if diff := differ(model.Observed{}, got); diff != "" {
 			t.Fatalf("seed %d: a removal leaves (-want +got):\n%s", seed, diff)
 		}
 	}
@@ -58,7 +65,7 @@ func TestReplayTwiceIsOnce(t *testing.T) {
 		have := d.have()
 		p := plan.Diff(d.want(), have)
 		once := plan.Replay(have, p)
-		if diff := cmp.Diff(once, plan.Replay(once, p), options()); diff != "" {
+		if diff := differ(once, plan.Replay(once, p)); diff != "" {
 			t.Fatalf("seed %d: replayed twice,\n%sdiffers (-once +twice):\n%s", seed, p.Text(), diff)
 		}
 	}
@@ -66,7 +73,7 @@ func TestReplayTwiceIsOnce(t *testing.T) {
 
 // A plan that stopped anywhere goes on where it stopped.
 func TestPrefixesResume(t *testing.T) {
-	for seed := range cases / 10 {
+	for seed := range cases / 2 {
 		d := seeded(seed)
 		want, have := d.want(), d.have()
 		whole := plan.Diff(want, have)
@@ -74,7 +81,7 @@ func TestPrefixesResume(t *testing.T) {
 			half := whole
 			half.Steps = whole.Steps[:k]
 			rest := plan.Diff(want, plan.Replay(have, half))
-			if diff := cmp.Diff(whole.Steps[k:], rest.Steps, options()); diff != "" {
+			if diff := differ(whole.Steps[k:], rest.Steps); diff != "" {
 				t.Fatalf("seed %d: after %d steps of\n%sthe rest differs (-want +got):\n%s", seed, k, whole.Text(), diff)
 			}
 		}
@@ -197,7 +204,7 @@ func TestDiffIsDeterministic(t *testing.T) {
 			other.Poolless[i], other.Poolless[j] = other.Poolless[j], other.Poolless[i]
 		})
 		second := plan.Diff(d.scrambled(want), other)
-		if diff := cmp.Diff(first.Steps, second.Steps, options()); diff != "" {
+		if diff := differ(first.Steps, second.Steps); diff != "" {
 			t.Fatalf("seed %d: the order of the input changes the plan (-first +second):\n%s", seed, diff)
 		}
 	}
@@ -212,7 +219,7 @@ func TestArgumentsStayUntouched(t *testing.T) {
 		got := plan.Replay(have, p)
 		scribble(got.Balancer)
 		scribble(p.Have.Balancer)
-		if diff := cmp.Diff(wantBefore, want, options()) + cmp.Diff(haveBefore, have, options()); diff != "" {
+		if diff := differ(wantBefore, want) + differ(haveBefore, have); diff != "" {
 			t.Fatalf("seed %d: Diff or Replay shares memory with its arguments:\n%s", seed, diff)
 		}
 	}

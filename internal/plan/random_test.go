@@ -10,7 +10,7 @@ import (
 )
 
 // cases is how many random cases a law is tried on. Case n is made from seed n.
-const cases = 1000
+const cases = 2000
 
 // dice makes balancers from few values, so that two of them share some parts.
 type dice struct{ *rand.Rand }
