@@ -20,8 +20,8 @@ command line, ` + "`fairlead explain OPTION`" + ` shows what is written here.
 * **The neutral names are strict.** A value that cannot be understood is reported with what is allowed, and often with
   what was probably meant. Only that option is concerned: it keeps the last value that was accepted, or its default.
   Ports, pods and nodes are followed all the same.
-* **Exposure.** Where a wrong value leaves open who can reach a new Service (%s), the Service is not served until the
-  value is mended.
+* **Exposure.** While a wrong value leaves open who can reach a new Service, the Service is not served. That concerns
+  %s.
 * **Older names keep their old meaning**, to the letter. Under ` + "`loadbalancer.openstack.org/`" + `, ` + "`True`" + ` is not
   ` + "`true`" + ` and a number that is none is as good as absent, as the OpenStack cloud controller manager has it; a
   condition points at such values. What Octavia or MetalLB would refuse is reported as wrong.

@@ -51,7 +51,7 @@ const (
 	MetalLB Dialect = "MetalLB"
 	// MetalLBOld is MetalLB's under its first prefix; a key under the present
 	// prefix wins over it, even when that is empty.
-	MetalLBOld Dialect = "MetalLB (old prefix)"
+	MetalLBOld Dialect = "MetalLB, old prefix"
 )
 
 // Alias is a well-known key for an option.

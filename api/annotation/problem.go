@@ -207,27 +207,23 @@ func unknownKey(key, value string, options []Option) Problem {
 }
 
 // nearestKey finds the known key that a mistyped one probably stands for: one
-// that is spelled much alike, or the same option under another prefix.
+// that is spelled much alike, or else the same option under another prefix.
 func nearestKey(key string, options []Option) string {
-	var all []string
+	var keys, names []string
+	owner := map[string]Option{}
 	for _, o := range options {
-		all = append(all, o.Keys()...)
+		for _, k := range o.Keys() {
+			_, name, _ := strings.Cut(k, "/")
+			keys, names = append(keys, k), append(names, name)
+			owner[name] = o
+		}
 	}
-	if near := Nearest(key, all); near != "" {
+	if near := Nearest(key, keys); near != "" {
 		return near
 	}
 	_, name, _ := strings.Cut(key, "/")
-	var short []string
-	for _, k := range all {
-		_, s, _ := strings.Cut(k, "/")
-		short = append(short, s)
-	}
-	if near := Nearest(name, short); near != "" {
-		for i, s := range short {
-			if s == near {
-				return all[i]
-			}
-		}
+	if near := Nearest(name, names); near != "" {
+		return owner[near].Name.Key()
 	}
 	return ""
 }

@@ -53,7 +53,7 @@ func addressOptions() []Option {
 		{
 			Name: Internal, Aliases: []Alias{{Key: internalKey, Dialect: OCCM}}, Direction: In, Type: Bool, Live: true, Exposure: true,
 			Default: "as the provider's configuration says; external without",
-			Support: support(unused("Its addresses are those of this machine."), planned(), unused("A pool decides who can reach its addresses.")),
+			Support: support(unused("Its addresses are those of this machine."), planned(), planned()),
 			Doc:     "Give the Service no public address: it is reached within the private network only. Under the old key nothing but the exact words true and false counts, as ever, so that no Service becomes public, or internal, by being taken over.",
 			Example: `fairlead.dev/internal: "true"`,
 		},
