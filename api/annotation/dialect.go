@@ -112,11 +112,11 @@ func (o Option) readCore(v string) reading {
 	if !r.isInvalid() || o.Type != Prefixes {
 		return r
 	}
-	text, wrong, _ := maskPrefixes(v)
-	if wrong != "" {
+	masked := maskPrefixes(v)
+	if masked.wrong {
 		return r
 	}
-	return reading{setting: plainSetting(text), set: true, kind: Adjusted, mistake: mistake{what: r.mistake.what, near: text}}
+	return reading{setting: plainSetting(masked.text), set: true, kind: Adjusted, mistake: mistake{what: r.mistake.what, near: masked.text}}
 }
 
 // readOCCM gives a value the meaning that the OpenStack controller gave it.

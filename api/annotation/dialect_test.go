@@ -102,6 +102,16 @@ func TestDialects(t *testing.T) {
 			in:       map[string]string{ourKey + "source-ranges": "10.1.2.3, 10.2.0.0/16"},
 			problems: []problem{{SourceRanges, Invalid, "10.1.2.3/32,10.2.0.0/16"}},
 		},
+		"ranges with an empty part": {
+			reason:   "a stray comma must not open the Service to everybody",
+			in:       map[string]string{sourceRangesKey: ","},
+			problems: []problem{{SourceRanges, Invalid, ""}},
+		},
+		"neutral ranges with an empty part": {
+			reason:   "nor under the neutral key",
+			in:       map[string]string{ourKey + "source-ranges": "10.0.0.0/8,"},
+			problems: []problem{{SourceRanges, Invalid, ""}},
+		},
 		"neutral addresses": {
 			reason:   "the order is that of the request",
 			in:       map[string]string{ourKey + "address": "2001:db8::5, 203.0.113.5"},

@@ -43,36 +43,47 @@ func hostOf(v string) string {
 
 // readPrefixes returns the ranges sorted, each once.
 func readPrefixes(v string) (string, mistake) {
-	text, wrong, bits := maskPrefixes(v)
+	r := maskPrefixes(v)
 	switch {
-	case wrong != "":
-		m := mistake{what: fmt.Sprintf("holds %q, which is no CIDR", wrong)}
-		if near, still, _ := maskPrefixes(addLengths(v)); still == "" {
-			m.near = near
+	case r.wrong:
+		m := mistake{what: fmt.Sprintf("holds %q, which is no CIDR", r.part)}
+		if near := maskPrefixes(addLengths(v)); !near.wrong {
+			m.near = near.text
 		}
 		return "", m
-	case bits != "":
-		return "", mistake{what: fmt.Sprintf("holds %q, which has bits behind its length", bits), near: text}
+	case r.hostBits:
+		return "", mistake{what: fmt.Sprintf("holds %q, which has bits behind its length", r.part), near: r.text}
 	}
-	return text, mistake{}
+	return r.text, mistake{}
 }
 
-// maskPrefixes returns a list of ranges in canonical form. Wrong is the first
-// part that is none; bits is the first part with bits behind its length.
-func maskPrefixes(v string) (text, wrong, bits string) {
+// ranges is a list of ranges as it was read.
+type ranges struct {
+	// text is the list in canonical form, without bits behind the lengths.
+	text string
+	// part is the first one that is no range, when wrong; else the first one
+	// that has bits behind its length, when hostBits.
+	part     string
+	wrong    bool
+	hostBits bool
+}
+
+func maskPrefixes(v string) ranges {
+	var r ranges
 	var out []netip.Prefix
 	for _, part := range splitList(v) {
 		p, ok := readPrefix(part)
 		if !ok {
-			return "", part, ""
+			return ranges{part: part, wrong: true}
 		}
-		if p != p.Masked() && bits == "" {
-			bits = part
+		if p != p.Masked() && !r.hostBits {
+			r.part, r.hostBits = part, true
 		}
 		out = append(out, p.Masked())
 	}
 	slices.SortFunc(out, netip.Prefix.Compare)
-	return joinText(slices.Compact(out)), "", bits
+	r.text = joinText(slices.Compact(out))
+	return r
 }
 
 // readPrefix reads an IPv4-mapped range as the IPv4 range that it is.
