@@ -97,11 +97,18 @@ func (d *decision) find() {
 		d.seats = append(d.seats, s)
 	}
 	d.fill()
+	d.weigh()
+}
+
+// weigh tells refusals from notes. The first refusal is the verdict's.
+func (d *decision) weigh() {
 	for _, s := range d.seats {
-		if soft := d.soft(s); s.refused != nil && !soft && d.refused == nil {
-			d.refused = s.refused
-		} else if soft {
+		switch {
+		case s.refused == nil:
+		case d.soft(s):
 			d.note = s.refused
+		case d.refused == nil:
+			d.refused = s.refused
 		}
 	}
 }
@@ -111,7 +118,7 @@ func (d *decision) find() {
 // that it has.
 func (d *decision) soft(s seat) bool {
 	_, had := ofFamily(d.had.Addresses, s.family)
-	return s.refused != nil && !s.named && !had && !d.req.RequireAll &&
+	return !s.named && !had && !d.req.RequireAll &&
 		slices.ContainsFunc(d.seats, func(s seat) bool { return s.addr.IsValid() })
 }
 
@@ -296,10 +303,11 @@ func (d *decision) claim(a netip.Addr) []Reservation {
 	if s == nil {
 		return nil
 	}
-	ended := slices.Clone(s.reserved)
 	if own, ok := s.reservationOf(d.req.Owner); ok {
-		ended = []Reservation{own}
+		d.unreserve(a, own.For)
+		return []Reservation{own}
 	}
+	ended := slices.Clone(s.reserved)
 	for _, r := range ended {
 		d.unreserve(a, r.For)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -29,7 +30,7 @@ type walk struct {
 }
 
 func TestRandomHistories(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range uint64(40) {
 		t.Run(fmt.Sprintf("Seed%d", seed), func(t *testing.T) {
 			small := pool(t, "small", "192.0.2.0/29", "2001:db8::/125")
 			low := pool(t, "low", "192.0.2.16-192.0.2.20")
@@ -43,7 +44,7 @@ func TestRandomHistories(t *testing.T) {
 			w.in = w.pools[0]
 			w.table = NewTable(w.in, not)
 			w.twin = w.restarted()
-			for range 400 {
+			for range 300 {
 				w.step()
 				w.compare()
 			}
@@ -238,6 +239,9 @@ func (w *walk) mayShare(a netip.Addr, x, y Holding) {
 
 func (w *walk) same(what string, a, b any) {
 	w.Helper()
+	if reflect.DeepEqual(a, b) {
+		return // cmp takes its time
+	}
 	if diff := cmp.Diff(a, b, values()); diff != "" {
 		w.Fatalf("%s after a restart (-went on +restarted):\n%s", what, diff)
 	}

@@ -158,7 +158,19 @@ func TestSharersReturnTogether(t *testing.T) {
 	table.Release(b.Owner, noon(), minutes(5))
 	given(t, table, noon(), ask("shop/c", shared("k"), ports(8080)), "127.77.0.2")
 	given(t, table, noon(), b, "127.77.0.1")
+	if v := table.Assign(ask("shop/d", shared("k"), ports(8080), at("127.77.0.1")), noon()); v.Reason != AddressHeld {
+		t.Errorf("the return of one ended the other's reservation: %s", v.Message)
+	}
 	given(t, table, noon(), a, "127.77.0.1")
+}
+
+func TestReturnsToTheAddressHeldLast(t *testing.T) {
+	table := NewTable([]Pool{pool(t, "local", "127.77.0.0/16")}, nil)
+	for i, text := range []string{"127.77.0.7", "127.77.0.5", "127.77.0.9"} {
+		since := noon().Add(-minutes([]int{9, 3, 6}[i]))
+		table.Reserve(Reservation{netip.MustParseAddr(text), owner("shop/a"), since, since.Add(time.Hour)})
+	}
+	given(t, table, noon(), ask("shop/a"), "127.77.0.5")
 }
 
 func TestRestoredConflict(t *testing.T) {
