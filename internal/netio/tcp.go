@@ -23,9 +23,10 @@ func keepAlive() net.KeepAliveConfig {
 // ListenTCP returns a listening socket on exactly one address. It is plain TCP
 // (no MPTCP) and its connections have keepalive and TCP_NODELAY on. Name the
 // error with CauseOf.
-func ListenTCP(ctx context.Context, at netip.AddrPort) (*net.TCPListener, error) {
+func ListenTCP(at netip.AddrPort) (*net.TCPListener, error) {
 	lc := net.ListenConfig{KeepAliveConfig: keepAlive()}
 	lc.SetMultipathTCP(false)
+	ctx := context.Background() //nolint:forbidigo // binding a numeric address waits for nothing
 	l, err := lc.Listen(ctx, network("tcp", at.Addr()), at.String())
 	if err != nil {
 		return nil, fmt.Errorf("listening on TCP %s: %w", at, err)

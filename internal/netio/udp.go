@@ -16,8 +16,9 @@ const udpBuffer = 4 << 20
 // ListenUDP returns a socket bound to exactly one address, so that what it
 // sends leaves from the address its clients know. IPv4 datagrams go out with
 // DF off (RFC 8085 §3.2: we do not know what the client would have wanted).
-func ListenUDP(ctx context.Context, at netip.AddrPort) (*net.UDPConn, error) {
+func ListenUDP(at netip.AddrPort) (*net.UDPConn, error) {
 	lc := net.ListenConfig{Control: fragment}
+	ctx := context.Background() //nolint:forbidigo // binding a numeric address waits for nothing
 	pc, err := lc.ListenPacket(ctx, network("udp", at.Addr()), at.String())
 	if err != nil {
 		return nil, fmt.Errorf("listening on UDP %s: %w", at, err)
@@ -35,8 +36,9 @@ func ListenUDP(ctx context.Context, at netip.AddrPort) (*net.UDPConn, error) {
 // DialUDP returns a socket connected to an address: it receives from nobody
 // else, and an ICMP error for what it sent comes back as an error of its next
 // call (RFC 1122 §4.1.3.3).
-func DialUDP(ctx context.Context, to netip.AddrPort) (*net.UDPConn, error) {
+func DialUDP(to netip.AddrPort) (*net.UDPConn, error) {
 	d := net.Dialer{Control: fragment}
+	ctx := context.Background() //nolint:forbidigo // connecting a UDP socket waits for nothing
 	c, err := d.DialUDP(ctx, network("udp", to.Addr()), netip.AddrPort{}, to)
 	if err != nil {
 		return nil, fmt.Errorf("opening a UDP socket to %s: %w", to, err)

@@ -1,0 +1,209 @@
+package proxy
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/fairlead-lb/fairlead/internal/netio"
+)
+
+func TestTC01HalfClose(t *testing.T) {
+	const up, down = 100_000, 5_000
+	member := backend(t, func(c *net.TCPConn) {
+		n, err := io.Copy(io.Discard, c)
+		if n == up && err == nil {
+			_, _ = c.Write(bytes.Repeat([]byte("x"), down))
+		}
+	})
+	r := newRig(t, Config{})
+	r.set(listener(tcpPort(80), member))
+	c := r.dial(80)
+	write(t, c, string(bytes.Repeat([]byte("y"), up)))
+	if err := c.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if got := mustFinish(t, c); len(got) != down {
+		t.Errorf("got %d bytes after our FIN, want %d", len(got), down)
+	}
+	r.closedBy(tcpPort(80), ReasonDone)
+	got := r.port(tcpPort(80)).Members[0]
+	if got.ToMember != up || got.FromMember != down {
+		t.Errorf("counted %d bytes to the member and %d from it, want %d and %d", got.ToMember, got.FromMember, up, down)
+	}
+}
+
+// TestTC01MemberHalfClose is the other way round: the member ends first and
+// still gets what the client sends.
+func TestTC01MemberHalfClose(t *testing.T) {
+	got := make(chan string, 1)
+	member := backend(t, func(c *net.TCPConn) {
+		_, _ = io.WriteString(c, "bye")
+		_ = c.CloseWrite()
+		all, _ := io.ReadAll(c)
+		got <- string(all)
+	})
+	r := newRig(t, Config{})
+	r.set(listener(tcpPort(80), member))
+	c := r.dial(80)
+	if s := mustFinish(t, c); s != "bye" {
+		t.Errorf("got %q, want %q", s, "bye")
+	}
+	write(t, c, "still here")
+	_ = c.Close()
+	if s := <-got; s != "still here" {
+		t.Errorf("the member got %q, want %q", s, "still here")
+	}
+	r.closedBy(tcpPort(80), ReasonDone)
+}
+
+func TestTC02FinTimeout(t *testing.T) {
+	ended := make(chan error, 1)
+	member := backend(t, func(c *net.TCPConn) {
+		_, _ = io.Copy(io.Discard, c) // the client's FIN; then this side stays open
+		ended <- netio.WaitBroken(c)
+	})
+	r := newRig(t, Config{FinTimeout: 100 * time.Millisecond})
+	r.set(listener(tcpPort(80), member))
+	c := r.dial(80)
+	if err := c.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	mustFinish(t, c)
+	r.closedBy(tcpPort(80), ReasonFin)
+}
+
+func TestTC03ClientReset(t *testing.T) {
+	ended := make(chan error, 1)
+	member := backend(t, func(c *net.TCPConn) {
+		_, err := io.Copy(io.Discard, c)
+		ended <- err
+	})
+	r := newRig(t, Config{})
+	r.set(listener(tcpPort(80), member))
+	c := r.dial(80)
+	write(t, c, "cut upload")
+	eventually(t, "the upload arrives", func() bool { return r.port(tcpPort(80)).Members[0].ToMember > 0 })
+	if err := netio.Reset(c); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; netio.CauseOf(err) != netio.WasReset {
+		t.Errorf("the member's connection ended with %v, want a reset", err)
+	}
+	r.closedBy(tcpPort(80), ReasonClientReset)
+}
+
+// TestTC03ResetAfterFin covers the time in which nobody reads from the client.
+func TestTC03ResetAfterFin(t *testing.T) {
+	ended := make(chan error, 1)
+	member := backend(t, func(c *net.TCPConn) {
+		_, _ = io.Copy(io.Discard, c)
+		ended <- netio.WaitBroken(c)
+	})
+	r := newRig(t, Config{})
+	r.set(listener(tcpPort(80), member))
+	c := r.dial(80)
+	_ = c.CloseWrite()
+	eventually(t, "the session is half closed", func() bool { return r.port(tcpPort(80)).Active == 1 && r.port(tcpPort(80)).Members[0].Active == 1 })
+	if err := netio.Reset(c); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; netio.CauseOf(err) != netio.WasReset {
+		t.Errorf("the member's connection ended with %v, want a reset", err)
+	}
+	r.closedBy(tcpPort(80), ReasonClientReset)
+}
+
+func TestTC04MemberReset(t *testing.T) {
+	member := backend(t, func(c *net.TCPConn) {
+		_, _ = io.WriteString(c, "half a download")
+		buf := make([]byte, 1)
+		_, _ = c.Read(buf)
+		_ = c.SetLinger(0) // and the harness closes
+	})
+	r := newRig(t, Config{})
+	r.set(listener(tcpPort(80), member))
+	c := r.dial(80)
+	read(t, c, len("half a download"))
+	write(t, c, "x")
+	mustReset(t, c)
+	r.closedBy(tcpPort(80), ReasonMemberReset)
+}
+
+func TestTC05BytesBeforeFin(t *testing.T) {
+	const size = 4 << 20
+	member := backend(t, func(c *net.TCPConn) {
+		_, _ = c.Write(bytes.Repeat([]byte("z"), size))
+	})
+	r := newRig(t, Config{})
+	r.set(listener(tcpPort(80), member))
+	c := r.dial(80)
+	// A small receive buffer keeps most bytes in the relay when the FIN comes.
+	if err := c.SetReadBuffer(32 << 10); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the member has sent what fits", func() bool { return r.port(tcpPort(80)).Members[0].FromMember > 0 })
+	if got := mustFinish(t, c); len(got) != size {
+		t.Errorf("got %d bytes before FIN, want %d", len(got), size)
+	}
+	_ = c.Close()
+	r.closedBy(tcpPort(80), ReasonDone)
+}
+
+// TestTC06LastBytes closes on the member's side with unread bytes: the kernel
+// makes a RST of that, and the answer sent before it must have gone out first.
+func TestTC06LastBytes(t *testing.T) {
+	member := backend(t, func(c *net.TCPConn) {
+		buf := make([]byte, 1)
+		_, _ = io.ReadFull(c, buf)
+		_, _ = io.WriteString(c, "too large")
+		_, _ = io.ReadFull(c, buf) // the client has the answer; its second byte is here
+	})
+	r := newRig(t, Config{})
+	r.set(listener(tcpPort(80), member))
+	c := r.dial(80)
+	write(t, c, "1")
+	if got := read(t, c, len("too large")); got != "too large" {
+		t.Errorf("got %q, want the member's last words", got)
+	}
+	write(t, c, "234567")
+	mustReset(t, c)
+}
+
+func TestTC07Idle(t *testing.T) {
+	t.Run("FIN", func(t *testing.T) {
+		ended := make(chan error, 1)
+		member := backend(t, func(c *net.TCPConn) {
+			_, err := io.Copy(io.Discard, c)
+			ended <- err
+		})
+		r := newRig(t, Config{})
+		l := listener(tcpPort(80), member)
+		l.Timeouts.ClientData = 100 * time.Millisecond
+		r.set(l)
+		c := r.dial(80)
+		mustFinish(t, c)
+		if err := <-ended; err != nil {
+			t.Errorf("the member's connection ended with %v, want FIN", err)
+		}
+		r.closedBy(tcpPort(80), ReasonClientIdle)
+	})
+	t.Run("RST", func(t *testing.T) {
+		ended := make(chan error, 1)
+		member := backend(t, func(c *net.TCPConn) {
+			_, err := c.Write(make([]byte, 64<<20))
+			ended <- err
+		})
+		r := newRig(t, Config{})
+		l := listener(tcpPort(80), member)
+		l.Timeouts.MemberData = 300 * time.Millisecond
+		r.set(l)
+		c := r.dial(80)
+		if err := <-ended; err == nil {
+			t.Error("64 MiB went out to a client that reads nothing")
+		}
+		mustReset(t, c)
+	})
+}

@@ -1,0 +1,196 @@
+package proxy
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fairlead-lb/fairlead/internal/netio"
+)
+
+// flows are the UDP flows of one socket, by client address: with the socket's
+// own address that is the flow's 4-tuple.
+type flows struct {
+	mu       sync.Mutex
+	byClient map[netip.AddrPort]*flow
+	// avoid names the member from which an ICMP error came back, until the
+	// client's next datagram or the flow time-out.
+	avoid map[netip.AddrPort]refusal
+}
+
+type refusal struct {
+	member *member
+	at     time.Time
+}
+
+// flow is one client's conversation with one member, over a socket of its own
+// that is connected to the member.
+type flow struct {
+	socket   *socket
+	client   netip.AddrPort
+	member   *member
+	upstream atomic.Pointer[net.UDPConn]
+	began    time.Time
+	// moved is the time of the last datagram in either direction, as
+	// nanoseconds since began.
+	moved   atomic.Int64
+	outcome atomic.Uint32
+}
+
+// find returns the client's flow, which has moved now.
+func (t *flows) find(client netip.AddrPort) *flow {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f := t.byClient[client]
+	if f != nil {
+		f.touch()
+	}
+	return f
+}
+
+// reserve makes room for a new flow; false: there is none, and flows that are
+// there are kept. It returns the member that the client is to avoid, if any.
+func (t *flows) reserve(f *flow, limit int) (avoid *member, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.byClient) >= limit {
+		return nil, false
+	}
+	if t.byClient == nil {
+		t.byClient, t.avoid = map[netip.AddrPort]*flow{}, map[netip.AddrPort]refusal{}
+	}
+	t.byClient[f.client] = f
+	avoid = t.avoid[f.client].member
+	delete(t.avoid, f.client)
+	return avoid, true
+}
+
+// drop forgets a flow.
+func (t *flows) drop(f *flow) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byClient[f.client] == f {
+		delete(t.byClient, f.client)
+	}
+}
+
+// refuse makes the client's next flow avoid a member. There is never more to
+// remember than limit.
+func (t *flows) refuse(f *flow, limit int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.avoid) < limit {
+		t.avoid[f.client] = refusal{f.member, time.Now()}
+	}
+}
+
+// quiet returns how long the flow may still be silent. It forgets the flow
+// when that is nothing: no datagram can be on its way into it any more.
+func (t *flows) quiet(f *flow, limit time.Duration) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	left := limit - (time.Since(f.began) - time.Duration(f.moved.Load()))
+	if left <= 0 && t.byClient[f.client] == f {
+		delete(t.byClient, f.client)
+	}
+	return left
+}
+
+// expire forgets refusals that are too old to matter.
+func (t *flows) expire(now time.Time, limit time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for client, r := range t.avoid {
+		if now.Sub(r.at) >= limit {
+			delete(t.avoid, client)
+		}
+	}
+}
+
+func (f *flow) touch() { f.moved.Store(int64(time.Since(f.began))) }
+
+func (f *flow) reason() Reason { return Reason(f.outcome.Load()) }
+
+// end makes the flow end; the client's next datagram begins another one.
+func (f *flow) end(why Reason) { f.endOnce(why) }
+
+func (f *flow) endOnce(why Reason) bool {
+	if !f.outcome.CompareAndSwap(uint32(ReasonNone), uint32(why)) {
+		return false
+	}
+	f.socket.flows.drop(f)
+	if c := f.upstream.Load(); c != nil {
+		_ = c.SetDeadline(time.Unix(1, 0))
+	}
+	return true
+}
+
+// failed ends the flow because of an error of its socket. That is mostly an
+// ICMP error: the member's port is closed. The client is told nothing.
+func (f *flow) failed(err error) {
+	if f.endOnce(ReasonRefused) {
+		s := f.socket.service
+		f.member.failed.Add(1)
+		f.socket.flows.refuse(f, s.proxy.cfg.FlowLimit)
+		s.connectFailed(f.member, err)
+	}
+}
+
+// reply carries the member's datagrams to the client until the flow ends. A
+// buffer is held only while a datagram is being carried.
+func (f *flow) reply() {
+	limit := f.socket.service.proxy.cfg.FlowTimeout
+	upstream, answered := f.upstream.Load(), false
+	for {
+		left := f.socket.flows.quiet(f, limit)
+		if left <= 0 {
+			f.end(ReasonClientIdle)
+		}
+		_ = upstream.SetReadDeadline(time.Now().Add(left))
+		if f.reason() != ReasonNone {
+			return
+		}
+		err := netio.WaitDatagram(upstream)
+		if err == nil {
+			err = f.replyOnce(upstream)
+		}
+		switch {
+		case err == nil && !answered:
+			answered = true
+			f.socket.service.connected(f.member)
+		case err != nil && !errors.Is(err, os.ErrDeadlineExceeded):
+			f.failed(err)
+		}
+	}
+}
+
+// replyOnce carries one datagram. An error is that of the member's side.
+func (f *flow) replyOnce(upstream *net.UDPConn) error {
+	s := f.socket.service
+	buf := s.proxy.datagrams.Get().(*[datagramSize]byte)
+	defer s.proxy.datagrams.Put(buf)
+	n, err := upstream.Read(buf[:])
+	if err != nil {
+		return err
+	}
+	f.touch()
+	f.member.fromMember.Add(uint64(n))
+	if _, err := f.socket.udp.WriteToUDPAddrPort(buf[:n], f.client); err != nil {
+		s.counters.dropped.Add(1)
+	}
+	return nil
+}
+
+// close gives back what an ended flow holds.
+func (f *flow) close() {
+	s := f.socket.service
+	_ = f.upstream.Load().Close()
+	f.member.links.remove(f)
+	f.socket.links.remove(f)
+	s.proxy.budget.give(filesPerFlow)
+	s.counters.close(f.reason())
+}

@@ -1,0 +1,254 @@
+package proxy
+
+import (
+	"fmt"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fairlead-lb/fairlead/internal/model"
+)
+
+// service is one listener of one owner, at all its addresses.
+type service struct {
+	proxy    *Proxy
+	owner    model.Key
+	port     model.Port
+	gate     *gate
+	counters counters
+	snapshot atomic.Pointer[snapshot]
+
+	// Guarded by the proxy's lock.
+	sockets map[netip.Addr]*socket
+	failed  []model.PortError
+	retryAt time.Time
+
+	// mu guards what choosing a member reads and writes.
+	mu       sync.Mutex
+	picker   picker
+	affinity affinity
+	// members are all that have a link or are in the snapshot.
+	members map[netip.AddrPort]*member
+	scratch []candidate
+	started bool
+}
+
+// snapshot is everything a connection needs to know of its listener. It never
+// changes: a new connection sees either all of an update or nothing.
+type snapshot struct {
+	listener model.Listener
+	timeouts timeouts
+	members  []candidate
+	notes    []model.PortError
+}
+
+// candidate is a member with the weight it has in a snapshot.
+type candidate struct {
+	*member
+	weight int
+}
+
+// timeouts are a listener's time-outs with Octavia's defaults filled in. The
+// fourth, inspection, has no effect on a listener without content rules.
+type timeouts struct {
+	client, connect, member time.Duration
+}
+
+func newService(p *Proxy, owner model.Key, l model.Listener) *service {
+	return &service{
+		proxy: p, owner: owner, port: l.Port, gate: newGate(),
+		sockets: map[netip.Addr]*socket{}, members: map[netip.AddrPort]*member{},
+	}
+}
+
+// apply makes a new snapshot. Members keep their links, health and position.
+func (s *service) apply(l model.Listener) {
+	next := &snapshot{listener: l}
+	next.timeouts, next.notes = resolveTimeouts(l)
+	chosen, known := newPicker(l.Pool.Algorithm)
+	if !known {
+		next.notes = append(next.notes, algorithmNote(l))
+	}
+	if l.Pool.ProxyProtocol == model.ProxyV1 && l.Port.Protocol == model.UDP {
+		next.notes = append(next.notes, proxyProtocolNote(l.Port))
+	}
+	checks, notes := resolveMonitor(l)
+	next.notes = append(next.notes, notes...)
+	limit := 0
+	if l.ConnectionLimit != nil {
+		limit = max(*l.ConnectionLimit, 0)
+	}
+	s.gate.setLimit(limit)
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.enlist(next, time.Now())
+	s.picker = chosen
+	s.affinity.lifetime = l.Pool.Affinity
+	s.snapshot.Store(next)
+	if !s.started {
+		s.started = true
+		s.start(next)
+	}
+	s.check(next, checks)
+}
+
+// enlist fills the snapshot's members from those that are known, and begins or
+// ends drains.
+func (s *service) enlist(next *snapshot, now time.Time) {
+	for _, m := range next.listener.Pool.Members {
+		known := s.members[m.Address]
+		if known == nil {
+			known = newMember(m.Address)
+			s.members[m.Address] = known
+		}
+		known.present = true
+		next.members = append(next.members, candidate{known, m.Weight})
+		if m.Weight > 0 {
+			known.links.keep()
+		} else {
+			s.drain(known, now)
+		}
+	}
+	for address, m := range s.members {
+		if _, wanted := next.find(address); wanted {
+			m.removed.Store(false)
+			continue
+		}
+		m.removed.Store(true)
+		m.present = false
+		s.drain(m, now)
+	}
+}
+
+func (s *service) drain(m *member, now time.Time) {
+	m.links.cutAt(s.proxy.deadline(now))
+	if s.proxy.cfg.DrainTimeout < 0 {
+		m.links.cut(ReasonDrain)
+	}
+}
+
+func (n *snapshot) find(address netip.AddrPort) (candidate, bool) {
+	for _, m := range n.members {
+		if m.address == address {
+			return m, true
+		}
+	}
+	return candidate{}, false
+}
+
+// start moves round robin to a random position, so that many listeners do not
+// all begin with their first member.
+func (s *service) start(first *snapshot) {
+	const most = 1024
+	usable := s.usable(first, nil)
+	if len(usable) == 0 {
+		return
+	}
+	total := 0
+	for _, m := range usable {
+		total += m.weight
+	}
+	var r roundRobin
+	for range s.proxy.cfg.Random() % uint64(min(total, most)) {
+		r.pick(usable, netip.AddrPort{})
+	}
+}
+
+// choose picks a member for a client and makes x a link of it; nil: there is
+// none. Members in tried are out.
+func (s *service) choose(client netip.AddrPort, tried []*member, x link) *member {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	usable := s.usable(s.snapshot.Load(), tried)
+	if len(usable) == 0 {
+		return nil
+	}
+	now := time.Now()
+	m := s.affinity.find(client.Addr(), usable, now)
+	if m == nil {
+		m = s.picker.pick(usable, client)
+	}
+	s.affinity.remember(client.Addr(), m, now)
+	m.links.add(x)
+	m.total.Add(1)
+	return m
+}
+
+// usable returns the members that may get new traffic: those with a weight and
+// not down. When all of these are down by their checks, they are used all the
+// same (fail open): checks may be wrong, an outage is certain.
+func (s *service) usable(n *snapshot, tried []*member) []candidate {
+	usable, anyUp := s.scratch[:0], false
+	for _, m := range n.members {
+		if m.weight > 0 && !m.health.down.Load() {
+			anyUp = true
+		}
+	}
+	for _, m := range n.members {
+		if m.weight > 0 && !(anyUp && m.health.down.Load()) && !contains(tried, m.member) {
+			usable = append(usable, m)
+		}
+	}
+	s.scratch = usable
+	return usable
+}
+
+func contains(all []*member, m *member) bool {
+	for _, x := range all {
+		if x == m {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *service) keepHouse(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.affinity.expire(now)
+	for address, m := range s.members {
+		if empty := m.links.cutIfDue(now, ReasonDrain); empty && !m.present {
+			delete(s.members, address)
+		}
+	}
+	for _, sock := range s.sockets {
+		sock.keepHouse(now)
+	}
+}
+
+// fault returns everything that is wrong with the port, as one error. The
+// caller holds the proxy's lock.
+func (s *service) fault() model.PortError {
+	faults := append([]model.PortError{}, s.failed...)
+	return joined(s.port, append(faults, s.snapshot.Load().notes...))
+}
+
+func resolveTimeouts(l model.Listener) (timeouts, []model.PortError) {
+	t := timeouts{client: l.Timeouts.ClientData, connect: l.Timeouts.MemberConnect, member: l.Timeouts.MemberData}
+	var notes []model.PortError
+	settle := func(d *time.Duration, name string, otherwise time.Duration) {
+		if *d < 0 {
+			notes = append(notes, model.PortError{Port: l.Port, Reason: TimeoutInvalid,
+				Message: fmt.Sprintf("%s is %v, below zero: %v is used", name, *d, otherwise)})
+		}
+		if *d <= 0 {
+			*d = otherwise
+		}
+	}
+	settle(&t.client, "timeout-client-data", 50*time.Second)
+	settle(&t.connect, "timeout-member-connect", 5*time.Second)
+	settle(&t.member, "timeout-member-data", 50*time.Second)
+	return t, notes
+}
+
+func algorithmNote(l model.Listener) model.PortError {
+	return model.PortError{Port: l.Port, Reason: AlgorithmNotSupported,
+		Message: fmt.Sprintf("the algorithm %q is not known: %s is used", l.Pool.Algorithm, model.RoundRobin)}
+}
+
+func proxyProtocolNote(port model.Port) model.PortError {
+	return model.PortError{Port: port, Reason: ProxyProtocolNotSupported,
+		Message: "PROXY protocol v1 cannot describe UDP, so no header is sent: choose v2 for this port"}
+}

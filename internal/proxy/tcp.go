@@ -1,0 +1,232 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fairlead-lb/fairlead/internal/model"
+	"github.com/fairlead-lb/fairlead/internal/netio"
+	"github.com/fairlead-lb/fairlead/internal/proxy/proxyproto"
+)
+
+const (
+	// connectTries is how many members one client connection may be tried on.
+	connectTries = 3
+	// connectBudget times the connect time-out is what all tries may take.
+	connectBudget = 2
+	// earlyBytes bounds the client bytes that go out together with a header.
+	earlyBytes = 2048
+)
+
+// session is one client connection and its connection to a member.
+type session struct {
+	service *service
+	rules   *snapshot
+	client  *net.TCPConn
+	from    netip.AddrPort
+	ctx     context.Context //nolint:containedctx // it is the session's lifetime
+	cancel  context.CancelFunc
+	outcome atomic.Uint32
+
+	mu       sync.Mutex
+	upstream *net.TCPConn
+
+	// Used by serve's goroutine only.
+	member *member
+	held   []byte
+	relay  relay
+}
+
+func newSession(ctx context.Context, s *service, client *net.TCPConn) *session {
+	x := &session{service: s, rules: s.snapshot.Load(), client: client, from: netio.Remote(client)}
+	x.ctx, x.cancel = context.WithCancel(ctx)
+	return x
+}
+
+// serve connects the client to a member, relays until the end and closes both.
+func (x *session) serve() {
+	defer x.cancel()
+	if x.connect() {
+		x.carry()
+		x.member.links.remove(x)
+		x.service.judge(x)
+		x.close(x.upstream)
+	}
+	x.close(x.client)
+}
+
+func (x *session) reason() Reason { return Reason(x.outcome.Load()) }
+
+// end decides how the session ends; the first reason given counts. Every wait
+// on either connection ends with it.
+func (x *session) end(why Reason) {
+	if !x.outcome.CompareAndSwap(uint32(ReasonNone), uint32(why)) {
+		return
+	}
+	x.cancel()
+	interrupt(x.client)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.upstream != nil {
+		interrupt(x.upstream)
+	}
+}
+
+func interrupt(c *net.TCPConn) { _ = c.SetDeadline(time.Unix(1, 0)) }
+
+// connect tries members until one is connected and has taken its header; each
+// one once. False: the session has ended. No byte of payload has gone to a
+// member that failed, so a try on the next one repeats nothing.
+func (x *session) connect() bool {
+	ctx, cancel := context.WithTimeout(x.ctx, connectBudget*x.rules.timeouts.connect)
+	defer cancel()
+	tried := make([]*member, 0, connectTries)
+	for len(tried) < connectTries && ctx.Err() == nil {
+		m := x.service.choose(x.from, tried, x)
+		if m == nil {
+			break
+		}
+		if len(tried) > 0 {
+			x.service.counters.retries.Add(1)
+		}
+		again, err := x.open(ctx, m)
+		if err == nil {
+			x.member = m
+			x.service.connected(m)
+			return true
+		}
+		m.links.remove(x)
+		m.failed.Add(1)
+		if x.reason() != ReasonNone {
+			return false
+		}
+		x.service.connectFailed(m, err)
+		if !again {
+			x.end(ReasonMemberReset)
+			return false
+		}
+		tried = append(tried, m)
+	}
+	if len(tried) == 0 {
+		x.end(ReasonNoMember)
+	}
+	x.end(ReasonConnect)
+	return false
+}
+
+// open connects to a member and writes what must come first. again tells
+// whether another member may be tried after an error.
+func (x *session) open(ctx context.Context, m *member) (again bool, err error) {
+	c, err := x.dial(ctx, m.address)
+	if err != nil {
+		return true, err
+	}
+	x.mu.Lock()
+	x.upstream = c
+	x.mu.Unlock()
+	if x.reason() != ReasonNone {
+		x.drop(c)
+		return false, x.ctx.Err()
+	}
+	if again, err := x.writeFirst(c); err != nil {
+		x.drop(c)
+		return again, err
+	}
+	// A failure only means that a dead peer is noticed by the idle time-out.
+	_ = netio.BoundSilence(x.client, x.rules.timeouts.client)
+	_ = netio.BoundSilence(c, x.rules.timeouts.member)
+	return false, nil
+}
+
+func (x *session) drop(c *net.TCPConn) {
+	x.mu.Lock()
+	x.upstream = nil
+	x.mu.Unlock()
+	_ = netio.Reset(c)
+}
+
+// dial connects while watching the client: its RST ends the session, its FIN
+// and its bytes do not.
+func (x *session) dial(ctx context.Context, to netip.AddrPort) (*net.TCPConn, error) {
+	ctx, cancel := context.WithTimeout(ctx, x.rules.timeouts.connect)
+	defer cancel()
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		if err := netio.WaitBroken(x.client); !errors.Is(err, os.ErrDeadlineExceeded) {
+			x.end(ReasonClientReset)
+		}
+	}()
+	c, err := netio.DialTCP(ctx, to)
+	_ = x.client.SetReadDeadline(time.Unix(1, 0))
+	<-watched
+	_ = x.client.SetReadDeadline(time.Time{})
+	if x.reason() != ReasonNone {
+		interrupt(x.client)
+	}
+	return c, err
+}
+
+// writeFirst writes the header, in one piece with the client's bytes that are
+// already there. again is false once a byte of payload may have been taken.
+func (x *session) writeFirst(c *net.TCPConn) (again bool, err error) {
+	if x.rules.listener.Pool.ProxyProtocol == model.ProxyNone && len(x.held) == 0 {
+		return true, nil
+	}
+	first := make([]byte, 0, proxyproto.MaxLen+earlyBytes)
+	first = appendHeader(first, x.rules.listener.Pool.ProxyProtocol, x.from, netio.Local(x.client))
+	header := len(first)
+	if x.held == nil {
+		n, err := netio.TakeReady(x.client, first[header:header+earlyBytes])
+		if err != nil {
+			x.end(ReasonClientReset)
+			return false, err
+		}
+		x.held = append(x.held, first[header:header+n]...)
+	}
+	first = append(first, x.held...)
+	if err := c.SetWriteDeadline(time.Now().Add(x.rules.timeouts.connect)); err != nil {
+		return true, err
+	}
+	n, err := c.Write(first)
+	if err != nil {
+		return n <= header, err
+	}
+	x.relay.early = len(x.held)
+	x.held = nil
+	return true, c.SetWriteDeadline(time.Time{})
+}
+
+func appendHeader(b []byte, version model.ProxyProtocol, from, to netip.AddrPort) []byte {
+	switch version {
+	case model.ProxyV1:
+		return proxyproto.AppendV1(b, from, to)
+	case model.ProxyV2:
+		return proxyproto.AppendV2(b, proxyproto.Stream, from, to)
+	case model.ProxyNone:
+	}
+	return b
+}
+
+// close ends one of the session's connections: by FIN if the session ended in
+// order or by its time-out with nothing left to send, else by RST.
+func (x *session) close(c *net.TCPConn) {
+	switch x.reason() {
+	case ReasonDone:
+		_ = c.Close()
+		return
+	case ReasonClientIdle, ReasonMemberIdle, ReasonFin:
+		if !x.relay.idle.unsent {
+			_ = c.Close()
+			return
+		}
+	default:
+	}
+	_ = netio.Reset(c)
+}

@@ -1,0 +1,172 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/fairlead-lb/fairlead/internal/model"
+	"github.com/fairlead-lb/fairlead/internal/netio"
+	"github.com/fairlead-lb/fairlead/internal/proxy/proxyproto"
+)
+
+// datagramSize is the largest datagram there is (the UDP length field), so a
+// buffer of this size truncates none.
+const datagramSize = 65535
+
+// receive takes datagrams from clients until the socket is closed. No error of
+// one flow, and none of the socket but its closing, ends it.
+func (s *socket) receive() {
+	// The header is written in front of the payload, so that both are one
+	// datagram without copying.
+	buf := make([]byte, proxyproto.LenV2IPv6+datagramSize)
+	for {
+		n, client, err := s.udp.ReadFromUDPAddrPort(buf[proxyproto.LenV2IPv6:])
+		switch {
+		case err == nil:
+			s.forward(buf, n, netio.Unmap(client))
+		case errors.Is(err, net.ErrClosed):
+			return
+		default:
+			s.service.counters.dropped.Add(1)
+			if !pause(filePause, s.done) {
+				return
+			}
+		}
+	}
+}
+
+// forward sends one datagram to the client's member. If the member has answered
+// an earlier one with an ICMP error, this one goes to another at once.
+func (s *socket) forward(buf []byte, n int, client netip.AddrPort) {
+	rules := s.service.snapshot.Load()
+	if !rules.listener.Allows(client.Addr()) {
+		s.service.counters.denied.Add(1)
+		return
+	}
+	datagram := s.withHeader(buf, n, rules, client)
+	const tries = 2
+	for range tries {
+		f := s.flow(client)
+		if f == nil {
+			break
+		}
+		_, err := f.upstream.Load().Write(datagram)
+		if err == nil {
+			f.member.toMember.Add(uint64(n))
+			return
+		}
+		if netio.CauseOf(err) == netio.TooLong {
+			break
+		}
+		f.failed(err)
+	}
+	s.service.counters.dropped.Add(1)
+}
+
+// withHeader returns the datagram that starts at LenV2IPv6 in buf, with its
+// header in front if the pool wants one.
+func (s *socket) withHeader(buf []byte, n int, rules *snapshot, client netip.AddrPort) []byte {
+	const room = proxyproto.LenV2IPv6
+	if rules.listener.Pool.ProxyProtocol != model.ProxyV2 {
+		return buf[room : room+n]
+	}
+	start := room - proxyproto.LenV2IPv6
+	if client.Addr().Is4() && s.id.at.Addr().Is4() {
+		start = room - proxyproto.LenV2IPv4
+	}
+	proxyproto.AppendV2(buf[start:start], proxyproto.Datagram, client, s.id.at)
+	return buf[start : room+n]
+}
+
+// flow returns the client's flow, a new one if it has none or its member is
+// not to be used any more; nil: there is no member or no room.
+func (s *socket) flow(client netip.AddrPort) *flow {
+	f := s.flows.find(client)
+	if f != nil && s.service.holds(f.member) {
+		return f
+	}
+	if f != nil {
+		f.end(ReasonMoved)
+	}
+	return s.openFlow(client)
+}
+
+// holds tells whether a flow may stay with its member: not when that was
+// removed, nor when it is down and another is up.
+func (s *service) holds(m *member) bool {
+	if m.removed.Load() {
+		return false
+	}
+	if !m.health.down.Load() {
+		return true
+	}
+	for _, other := range s.snapshot.Load().members {
+		if other.weight > 0 && !other.health.down.Load() {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *socket) openFlow(client netip.AddrPort) *flow {
+	svc := s.service
+	if !svc.proxy.budget.take(filesPerFlow) {
+		svc.counters.outOfFiles.Add(1)
+		return nil
+	}
+	f := &flow{socket: s, client: client, began: time.Now()}
+	if !s.connectFlow(f) {
+		svc.proxy.budget.give(filesPerFlow)
+		return nil
+	}
+	svc.counters.open()
+	svc.proxy.tasks.add(func(context.Context) {
+		f.reply()
+		f.close()
+	})
+	return f
+}
+
+// connectFlow gives a flow its place, its member and its socket.
+func (s *socket) connectFlow(f *flow) bool {
+	svc := s.service
+	avoided, ok := s.flows.reserve(f, svc.proxy.cfg.FlowLimit)
+	if !ok {
+		return false
+	}
+	var tried []*member
+	if avoided != nil {
+		tried = append(tried, avoided)
+	}
+	f.member = svc.choose(f.client, tried, f)
+	if f.member == nil && avoided != nil {
+		// It is the only one, and may be back.
+		f.member = svc.choose(f.client, nil, f)
+	}
+	if f.member == nil {
+		s.flows.drop(f)
+		return false
+	}
+	upstream, err := netio.DialUDP(f.member.address)
+	if err != nil {
+		f.member.links.remove(f)
+		f.member.failed.Add(1)
+		s.flows.drop(f)
+		if netio.CauseOf(err) == netio.OutOfFiles {
+			svc.counters.outOfFiles.Add(1)
+		}
+		svc.connectFailed(f.member, err)
+		return false
+	}
+	f.upstream.Store(upstream)
+	s.links.add(f)
+	select {
+	case <-s.done:
+		f.end(ReasonDrain) // the socket's close may have missed it
+	default:
+	}
+	return true
+}
