@@ -210,7 +210,7 @@ func (o Option) Keys() []string {
 
 // Lookup finds an option by its neutral name, its neutral key or any alias.
 func Lookup(nameOrKey string) (Option, bool) {
-	for _, o := range Table() {
+	for _, o := range rows() {
 		if string(o.Name) == nameOrKey || slices.Contains(o.Keys(), nameOrKey) {
 			return o, true
 		}

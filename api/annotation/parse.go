@@ -47,7 +47,7 @@ type Result struct {
 // the provider does not honour becomes a Problem and stays unset.
 func Parse(in Input) Result {
 	p := parser{in: in, settings: map[Name]value{}, accepted: map[Name]string{}}
-	options := Table()
+	options := rows()
 	for _, o := range options {
 		if sources := o.sources(in); o.Direction != Out && len(sources) > 0 {
 			p.option(o, sources)

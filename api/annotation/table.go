@@ -7,6 +7,13 @@ import (
 
 // Table returns every option, sorted by name. Each call returns a new copy.
 func Table() []Option {
+	options := rows()
+	slices.SortFunc(options, func(a, b Option) int { return cmp.Compare(a.Name, b.Name) })
+	return options
+}
+
+// rows returns every option, in the order in which they are written down.
+func rows() []Option {
 	options := slices.Concat(
 		controlOptions(), addressOptions(), sharingOptions(),
 		listenerOptions(), timeoutOptions(), memberOptions(), monitorOptions(),
@@ -19,7 +26,6 @@ func Table() []Option {
 			options[i].Support[Local] = s
 		}
 	}
-	slices.SortFunc(options, func(a, b Option) int { return cmp.Compare(a.Name, b.Name) })
 	return options
 }
 

@@ -147,6 +147,10 @@ func (p *parser) header() {
 func (p *parser) mapping(n *yaml.Node, prefix string) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
+		if key.Kind != yaml.ScalarNode {
+			p.add(key.Line, strings.TrimSuffix(prefix, "."), "has a key that is not text")
+			continue
+		}
 		path := prefix + key.Value
 		if _, twice := p.lines[path]; twice {
 			p.add(key.Line, path, "is set twice")
