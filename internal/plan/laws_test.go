@@ -216,9 +216,13 @@ func TestArgumentsStayUntouched(t *testing.T) {
 		want, have := d.want(), d.have()
 		wantBefore, haveBefore := want.Normalize(), clone(have)
 		p := plan.Diff(want, have)
-		got := plan.Replay(have, p)
-		scribble(got.Balancer)
+		planned := p.Want.Normalize()
+		scribble(plan.Replay(have, p).Balancer)
+		if diff := differ(planned, p.Want); diff != "" {
+			t.Fatalf("seed %d: what Replay returns shares memory with the plan:\n%s", seed, diff)
+		}
 		scribble(p.Have.Balancer)
+		scribble(p.Want)
 		if diff := differ(wantBefore, want) + differ(haveBefore, have); diff != "" {
 			t.Fatalf("seed %d: Diff or Replay shares memory with its arguments:\n%s", seed, diff)
 		}

@@ -53,6 +53,7 @@ func (d dice) have() model.Observed {
 			o.Balancer.Listeners[i].Pool = model.Pool{}
 		}
 	}
+	d.Shuffle(len(o.Poolless), func(i, j int) { o.Poolless[i], o.Poolless[j] = o.Poolless[j], o.Poolless[i] })
 	return o
 }
 
@@ -103,13 +104,16 @@ func (d dice) monitor() model.Monitor {
 	}
 }
 
-// scrambled returns the same balancer with its lists in another order and
-// other names.
+// scrambled returns the same balancer with its lists in another order, other
+// names, and settings for monitors that are none.
 func (d dice) scrambled(b model.Balancer) model.Balancer {
 	b = b.Normalize()
 	d.Shuffle(len(b.Listeners), func(i, j int) { b.Listeners[i], b.Listeners[j] = b.Listeners[j], b.Listeners[i] })
 	for i := range b.Listeners {
 		b.Listeners[i].Name = pick(d, "x", "y")
+		if b.Listeners[i].Pool.Monitor.Type == "" {
+			b.Listeners[i].Pool.Monitor.Delay = pick(d, time.Second, time.Minute)
+		}
 		m := b.Listeners[i].Pool.Members
 		d.Shuffle(len(m), func(i, j int) { m[i], m[j] = m[j], m[i] })
 		for j := range m {
