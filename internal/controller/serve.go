@@ -1,0 +1,300 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/fairlead-lb/fairlead/api/annotation"
+	"github.com/fairlead-lb/fairlead/internal/ipam"
+	"github.com/fairlead-lb/fairlead/internal/kube"
+	"github.com/fairlead-lb/fairlead/internal/model"
+	"github.com/fairlead-lb/fairlead/internal/plan"
+	"github.com/fairlead-lb/fairlead/internal/provider"
+	"github.com/fairlead-lb/fairlead/internal/status"
+	"github.com/fairlead-lb/fairlead/internal/translate"
+)
+
+// warnAgain is how often the one warning of a Service that is not as asked is
+// renewed; API servers forget events after an hour (--event-ttl).
+const warnAgain = 30 * time.Minute
+
+// pass is one look at a Service that is to be served.
+type pass struct {
+	key      model.Key
+	view     kube.View
+	claim    translate.Claim
+	provider provider.Provider
+	asked    translate.Result
+	hold     bool
+	verdict  ipam.Verdict
+	want     model.Balancer
+	plan     plan.Plan
+	observed model.Observed
+	errors   []model.PortError
+	failure  error
+}
+
+// serve reads, decides and writes for one Service that is ours and wanted.
+func (c *Controller) serve(ctx context.Context, key model.Key, view kube.View, claim translate.Claim) (time.Duration, error) {
+	p := &pass{key: key, view: view, claim: claim, provider: c.Providers[claim.Provider]}
+	if err := c.dropFormerOwner(ctx, p); err != nil {
+		return 0, err
+	}
+	p.asked = translate.Service(source(p))
+	p.hold = c.Observe || p.asked.Paused
+	if !p.asked.Blocked {
+		if err := c.secure(ctx, p); err != nil {
+			return 0, err
+		}
+	}
+	if err := c.program(ctx, p); err != nil {
+		return 0, err
+	}
+	if err := c.report(ctx, p); err != nil {
+		return 0, errors.Join(p.failure, err)
+	}
+	return c.resyncAfter(key), p.failure
+}
+
+func source(p *pass) translate.Source {
+	traits := p.provider.Traits()
+	src := translate.Source{
+		Service: p.view.Service, Slices: p.view.Slices, Nodes: p.view.Nodes,
+		Provider: annotation.Provider(traits.Name), Protocols: traits.Protocols,
+		// A Service that carries our finalizer was accepted before, even when
+		// its record is lost.
+		New: p.view.Record == nil && !slices.Contains(p.view.Service.Finalizers, translate.Finalizer),
+	}
+	if p.view.Record != nil {
+		src.Accepted = acceptedOf(p.view.Record)
+		src.Written = p.view.Record.Spec.Written
+	}
+	return src
+}
+
+// dropFormerOwner removes what an earlier Service of the same name, or another
+// provider, left behind, before anything is made for this one.
+func (c *Controller) dropFormerOwner(ctx context.Context, p *pass) error {
+	record := p.view.Record
+	if record == nil || (record.Spec.ServiceRef.UID == p.view.Service.UID && record.Spec.Provider == p.claim.Provider) {
+		return nil
+	}
+	if c.Observe {
+		return nil
+	}
+	if err := c.removeFrom(ctx, record.Spec.Provider, p.key); err != nil {
+		return err
+	}
+	if record.Spec.Provider == p.claim.Provider {
+		// The same name gets the same address: the holding passes on.
+		return nil
+	}
+	if err := c.release(ctx, p.key); err != nil {
+		return err
+	}
+	if err := c.Ledger.DeleteRecord(ctx, record); err != nil {
+		return err
+	}
+	p.view.Record = nil
+	return nil
+}
+
+// secure makes the guard and the memory of the Service durable before anything
+// is made in a backend: finalizers, then addresses, written down in the record.
+func (c *Controller) secure(ctx context.Context, p *pass) error {
+	if err := c.guard(ctx, p); err != nil {
+		return err
+	}
+	p.want = p.asked.Balancer
+	if p.provider.Traits().Addresses == provider.FromPools {
+		p.verdict = c.addresses.assign(p.asked.Request, c.ReleaseDelay, c.Now())
+		p.want.Addresses = p.verdict.Addresses
+		p.want.Listeners = without(p.want.Listeners, p.verdict.RefusedPorts)
+	}
+	if p.hold {
+		return nil
+	}
+	for _, r := range p.verdict.Reserved {
+		if err := c.Ledger.PutReservation(ctx, reservationName(r), reservationSpec(r)); err != nil {
+			return err
+		}
+	}
+	if err := c.Ledger.PutRecord(ctx, p.view.Record, recordSpec(p)); err != nil {
+		return err
+	}
+	return c.endReservations(ctx, p.verdict.Ended)
+}
+
+func (c *Controller) guard(ctx context.Context, p *pass) error {
+	want := withFinalizers(p.view.Service.Finalizers, p.claim.Finalizers)
+	if p.hold || slices.Equal(want, p.view.Service.Finalizers) {
+		return nil
+	}
+	return c.Writer.SetFinalizers(ctx, p.view.Service, want)
+}
+
+// withFinalizers adds those that are missing and drops second copies.
+func withFinalizers(have, want []string) []string {
+	var out []string
+	for _, f := range slices.Concat(have, want) {
+		if !slices.Contains(out, f) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func without(listeners []model.Listener, refused []model.PortError) []model.Listener {
+	return slices.DeleteFunc(slices.Clone(listeners), func(l model.Listener) bool {
+		return slices.ContainsFunc(refused, func(e model.PortError) bool { return e.Port == l.Port })
+	})
+}
+
+// program brings the backend to the plan. An error of the backend is kept for
+// the report; it does not stop the report.
+func (c *Controller) program(ctx context.Context, p *pass) error {
+	have, err := p.provider.Observe(ctx, p.key)
+	if err != nil {
+		return fmt.Errorf("observing balancer %s: %w", p.key, err)
+	}
+	p.observed = have
+	p.errors = slices.Concat(p.asked.PortErrors, p.verdict.RefusedPorts)
+	p.plan = planFor(p)
+	if p.hold || p.plan.Empty() {
+		p.errors = mergeErrors(p.errors, healthErrors(p.observed))
+		return nil
+	}
+	if c.announces(p) {
+		c.Writer.Tell(p.view.Service, kube.Event{Reason: "EnsuringLoadBalancer", Message: "Ensuring load balancer"}, c.Now())
+	}
+	portErrors, err := p.provider.Apply(ctx, p.plan)
+	if err != nil {
+		p.failure = fmt.Errorf("applying the plan for balancer %s: %w", p.key, err)
+		return nil
+	}
+	c.Log.Info("applied a plan", slog.String("service", p.key.String()), slog.String("step", p.plan.Summary()))
+	if p.observed, err = p.provider.Observe(ctx, p.key); err != nil {
+		p.failure = fmt.Errorf("observing balancer %s: %w", p.key, err)
+		return nil
+	}
+	p.errors = mergeErrors(p.errors, portErrors, healthErrors(p.observed))
+	return nil
+}
+
+// planFor compares what is wanted with what is there. Without an address, or
+// when nothing may be served, there is nothing to want.
+func planFor(p *pass) plan.Plan {
+	noAddress := p.provider.Traits().Addresses == provider.FromPools && len(p.want.Addresses) == 0
+	if p.asked.Blocked || noAddress {
+		return plan.Remove(p.key, p.observed)
+	}
+	return plan.Diff(p.want, p.observed)
+}
+
+func healthErrors(o model.Observed) []model.PortError {
+	var out []model.PortError
+	for _, h := range o.Health {
+		if h.Error.Reason != "" {
+			out = append(out, h.Error)
+		}
+	}
+	return out
+}
+
+// mergeErrors keeps the first error of each port, sorted by port.
+func mergeErrors(lists ...[]model.PortError) []model.PortError {
+	var out []model.PortError
+	for _, e := range slices.Concat(lists...) {
+		if !slices.ContainsFunc(out, func(x model.PortError) bool { return x.Port == e.Port }) {
+			out = append(out, e)
+		}
+	}
+	slices.SortFunc(out, func(a, b model.PortError) int { return a.Port.Compare(b.Port) })
+	return out
+}
+
+// announces tells whether this pass acts on a spec that was not acted on yet.
+func (c *Controller) announces(p *pass) bool {
+	return p.view.Service.Annotations[annotation.Observed.Key()] != translate.Fingerprint(p.view.Service)
+}
+
+// report writes what the Service shall say, and tells what happened.
+func (c *Controller) report(ctx context.Context, p *pass) error {
+	now, svc := c.Now(), p.view.Service
+	m := c.recall(p.key)
+	published := kube.IngressOf(svc)
+	m.rivalry = m.rivalry.see(published, now)
+	in := statusInput(p, published)
+	in.Hold = holdNotice(c.Observe, p)
+	if m.rivalry.active(now) {
+		in.Rival = kube.RivalOf(svc)
+	}
+	report := status.Of(in)
+	announce, before := c.announces(p), programmed(svc)
+	said := kube.Said{Report: report, Annotations: map[string]string{annotation.Observed.Key(): translate.Fingerprint(svc)}}
+	if _, err := c.Writer.ApplyStatus(ctx, svc.DeepCopy(), said, now); err != nil {
+		return err
+	}
+	if !report.KeepRival {
+		m.rivalry = m.rivalry.say(report.Ingress)
+	}
+	c.tell(p, &m, report, announce || !before)
+	c.remember(p.key, m)
+	c.addresses.wait(p.key, p.verdict.Reason != ipam.AddressAssigned && p.verdict.Reason != "")
+	return nil
+}
+
+func programmed(svc *corev1.Service) bool {
+	cond := kube.FindCondition(svc, status.Programmed)
+	return cond != nil && cond.Status == "True"
+}
+
+func statusInput(p *pass, published []status.Ingress) status.Input {
+	in := status.Input{
+		Want: p.want, Ports: p.asked.Ports, Hostname: p.asked.Hostname,
+		ProxyMode: p.provider.Traits().ProxyMode, Problems: p.asked.Problems, Blocked: p.asked.Blocked,
+		PortErrors: p.errors, Observed: p.observed, Published: published,
+	}
+	if r := p.verdict.Reason; r != "" && r != ipam.AddressAssigned {
+		in.Address = status.Notice{Reason: string(r), Message: p.verdict.Message}
+	}
+	if p.failure != nil {
+		in.Failure = status.Notice{Reason: status.ReasonBackendError, Message: fmt.Sprintf("Provider %s: %v; it is tried again.", p.claim.Provider, p.failure)}
+	}
+	return in
+}
+
+// holdNotice says what would be done if it were not held.
+func holdNotice(observe bool, p *pass) status.Notice {
+	if !p.hold || p.plan.Empty() {
+		return status.Notice{}
+	}
+	if observe {
+		return status.Notice{Reason: status.ReasonObserving, Message: fmt.Sprintf("The controller only observes; it would apply: %s. Set mode to apply in its configuration.", p.plan.Summary())}
+	}
+	return status.Notice{Reason: status.ReasonPaused, Message: fmt.Sprintf("The Service is paused; it would be changed: %s. Remove the annotation %s.", p.plan.Summary(), annotation.Paused.Key())}
+}
+
+// tell sends the events of a pass: that a load balancer is in service when that
+// is news, and the one warning while the Service is not as asked.
+func (c *Controller) tell(p *pass, m *memory, report status.Report, news bool) {
+	now := c.Now()
+	ok := slices.ContainsFunc(report.Conditions, func(x status.Condition) bool { return x.Type == status.Programmed && x.True })
+	if ok && news {
+		c.Writer.Tell(p.view.Service, kube.Event{Reason: "EnsuredLoadBalancer", Message: "Ensured load balancer at " + model.JoinAddrs(p.want.Addresses)}, now)
+	}
+	text := report.Warning.Reason + ": " + report.Warning.Message
+	switch {
+	case !report.Warning.Set():
+		m.warned, m.warnAt = "", time.Time{}
+	case text != m.warned || now.Sub(m.warnAt) >= warnAgain:
+		c.Writer.Tell(p.view.Service, kube.Event{Warning: true, Reason: report.Warning.Reason, Message: report.Warning.Message}, now)
+		m.warned, m.warnAt = text, now
+	}
+}
