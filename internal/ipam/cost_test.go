@@ -40,7 +40,7 @@ func TestCost(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			pools := []Pool{pool(t, "p", tc.prefix)}
-			excluded := []netip.Prefix{netip.MustParsePrefix("10.254.0.0/17"), netip.MustParsePrefix("10.255.0.0/20")}
+			excluded := []netip.Prefix{netip.MustParsePrefix("10.254.0.0/16"), netip.MustParsePrefix("10.255.0.0/20")}
 			table := NewTable(pools, excluded)
 			all := func(what string, table *Table) {
 				t.Helper()

@@ -158,6 +158,7 @@ func TestSharersReturnTogether(t *testing.T) {
 	table.Release(b.Owner, noon(), minutes(5))
 	given(t, table, noon(), ask("shop/c", shared("k"), ports(8080)), "127.77.0.2")
 	given(t, table, noon(), b, "127.77.0.1")
+	given(t, table, noon(), ask("shop/e", shared("k"), ports(8081)), "127.77.0.2")
 	if v := table.Assign(ask("shop/d", shared("k"), ports(8080), at("127.77.0.1")), noon()); v.Reason != AddressHeld {
 		t.Errorf("the return of one ended the other's reservation: %s", v.Message)
 	}
