@@ -137,11 +137,13 @@ func (o Option) readOCCM(v string) reading {
 		}
 		return r
 	case List:
-		if v = strings.Join(fullParts(splitList(v)), ","); v == "" {
-			return reading{}
-		}
-	case Text, ID, Hostname, Selector, Addresses, Prefixes:
+		v = strings.Join(fullParts(splitList(v)), ",")
+	default:
 	}
+	return o.readOldText(v)
+}
+
+func (o Option) readOldText(v string) reading {
 	switch {
 	case v == "" && o.Empty == EmptySet:
 		return valid(plainSetting(""))

@@ -326,12 +326,15 @@ func TestDialects(t *testing.T) {
 		"unknown keys": {
 			reason: "typing errors under our prefixes are named, with the nearest key",
 			in: map[string]string{
-				ourKey + "proxy-protocl": "v1", occmKey + "keep-floating-ip": "true", ourKey + "loadBalancerIPs": "1.2.3.4",
+				ourKey + "proxy-protcool": "v1", occmKey + "keep-floating-ip": "true", ourKey + "loadBalancerIPs": "1.2.3.4",
 				cloudPrefix + "load-balancer-provider": "ovn", newKey + "loadbalancerips": "1.2.3.4",
 			},
 			problems: []problem{
-				{"", Unknown, ourKey + "address"}, {"", Unknown, ourKey + "proxy-protocol"},
-				{"", Unknown, occmKey + "keep-floatingip"}, {"", Unknown, newKey + "loadBalancerIPs"}, {"", Unknown, ""},
+				{"", Unknown, ourKey + "address"},
+				{"", Unknown, ourKey + "proxy-protocol"},
+				{"", Unknown, occmKey + "keep-floatingip"},
+				{"", Unknown, newKey + "loadBalancerIPs"},
+				{"", Unknown, ""},
 			},
 		},
 	}

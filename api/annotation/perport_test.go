@@ -10,8 +10,12 @@ import (
 // ports are a web server's, with HTTP/3, and a name server's.
 func ports() []Port {
 	return []Port{
-		{"TCP", 80, "http"}, {"TCP", 443, "https"}, {"UDP", 443, "quic"},
-		{"TCP", 53, "dns-tcp"}, {"UDP", 53, "dns"}, {"SCTP", 9, "sctp"},
+		{"TCP", 80, "http"},
+		{"TCP", 443, "https"},
+		{"UDP", 443, "quic"},
+		{"TCP", 53, "dns-tcp"},
+		{"UDP", 53, "dns"},
+		{"SCTP", 9, "sctp"},
 	}
 }
 

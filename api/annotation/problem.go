@@ -231,8 +231,8 @@ func nearestKey(key string, options []Option) string {
 // Takes says in words which values the option takes.
 func (o Option) Takes() string {
 	switch o.Type {
-	case Bool:
-		return "true or false"
+	case Enum:
+		return strings.Join(o.Allowed, ", ")
 	case Int, Milliseconds, Seconds:
 		text := strconv.Itoa(o.Min) + " to " + strconv.Itoa(o.Max)
 		if o.Unlimited {
@@ -242,24 +242,18 @@ func (o Option) Takes() string {
 			text += " " + string(o.Type)
 		}
 		return text
-	case Enum:
-		return strings.Join(o.Allowed, ", ")
-	case Text:
-		return "any text"
-	case ID:
-		return "an id or name without blanks"
-	case List:
-		return "a comma-separated list"
-	case Hostname:
-		return "a DNS name in lower case"
-	case Selector:
-		return "a comma-separated list of key=value and key"
-	case Addresses:
-		return "IP addresses separated by a comma, at most one of each family"
-	case Prefixes:
-		return "CIDRs separated by commas, such as 192.0.2.0/24"
+	default:
+		return map[Type]string{
+			Bool:      "true or false",
+			Text:      "any text",
+			ID:        "an id or name without blanks",
+			List:      "a comma-separated list",
+			Hostname:  "a DNS name in lower case",
+			Selector:  "a comma-separated list of key=value and key",
+			Addresses: "IP addresses separated by a comma, at most one of each family",
+			Prefixes:  "CIDRs separated by commas, such as 192.0.2.0/24",
+		}[o.Type]
 	}
-	return ""
 }
 
 // quote shows a user's text in a sentence, shortened when it is long.

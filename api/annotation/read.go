@@ -88,20 +88,26 @@ func (o Option) readNumber(v string) (string, mistake) {
 	case err == nil, errors.Is(err, strconv.ErrRange):
 		return "", mistake{what: "is out of range"}
 	}
-	m := mistake{what: "is not an integer"}
+	m := mistake{what: "is not an integer", near: o.nearNumber(strings.TrimSpace(v))}
 	if o.unit() > 0 {
 		m.what = "is not " + string(o.Type)
 	}
-	trimmed := strings.TrimSpace(v)
-	if n, err := strconv.Atoi(trimmed); err == nil && o.inRange(n) {
-		m.near = strconv.Itoa(n)
-	}
-	if d, err := time.ParseDuration(trimmed); err == nil && o.unit() > 0 && d%o.unit() == 0 {
-		if n := d / o.unit(); n >= 0 && n <= longest && o.inRange(int(n)) {
-			m.near = strconv.Itoa(int(n))
+	return "", m
+}
+
+// nearNumber returns the number that a text with blanks, or a duration such as
+// "70s", stands for; empty when there is none in range.
+func (o Option) nearNumber(v string) string {
+	n, err := strconv.Atoi(v)
+	if d, derr := time.ParseDuration(v); err != nil && derr == nil && o.unit() > 0 && d%o.unit() == 0 {
+		if count := d / o.unit(); count >= 0 && count <= longest {
+			n, err = int(count), nil
 		}
 	}
-	return "", m
+	if err != nil || !o.inRange(n) {
+		return ""
+	}
+	return strconv.Itoa(n)
 }
 
 func (o Option) readWord(v string) (string, mistake) {

@@ -9,24 +9,28 @@ import (
 
 // readAddresses keeps the order, which is that of the status.
 func readAddresses(v string) (string, mistake) {
-	var out []string
-	var seen4, seen6 bool
+	var out []netip.Addr
 	for _, p := range splitList(v) {
 		a, err := netip.ParseAddr(p)
 		if err != nil {
 			return "", mistake{what: fmt.Sprintf("holds %q, which is no IP address", p), near: hostOf(v)}
 		}
 		a = a.Unmap()
-		if a.Zone() != "" || a.IsUnspecified() || a.IsMulticast() || a == netip.AddrFrom4([4]byte{255, 255, 255, 255}) {
+		if !isUsable(a) {
 			return "", mistake{what: fmt.Sprintf("holds %q, which no Service can have", p)}
 		}
-		if a.Is4() && seen4 || a.Is6() && seen6 {
+		if slices.ContainsFunc(out, func(b netip.Addr) bool { return a.Is4() == b.Is4() }) {
 			return "", mistake{what: "holds two addresses of one family"}
 		}
-		seen4, seen6 = seen4 || a.Is4(), seen6 || a.Is6()
-		out = append(out, a.String())
+		out = append(out, a)
 	}
-	return strings.Join(out, ","), mistake{}
+	return joinText(out), mistake{}
+}
+
+// isUsable tells whether a client anywhere could connect to an address.
+func isUsable(a netip.Addr) bool {
+	broadcast := netip.AddrFrom4([4]byte{255, 255, 255, 255})
+	return a.Zone() == "" && !a.IsUnspecified() && !a.IsMulticast() && a != broadcast
 }
 
 // hostOf returns the address that a CIDR of one address stands for, or "".

@@ -8,14 +8,14 @@ import (
 func TestNearest(t *testing.T) {
 	words := []string{"proxy-protocol", "paused", "pod", "address", "address-pool"}
 	for typed, want := range map[string]string{
-		"proxy-protocl":  "proxy-protocol",
+		"proxy-protcool": "proxy-protocol",
 		"porxy-protocol": "proxy-protocol",
 		"Proxy-Protocol": "proxy-protocol",
 		"pause":          "paused",
 		"pods":           "pod",
 		"pdo":            "pod",
-		"adress":         "address",
-		"addres-pool":    "address-pool",
+		"address-":       "address",
+		"address-ppol":   "address-pool",
 		"xyz":            "",
 		"":               "",
 		"proxy":          "",
