@@ -192,13 +192,14 @@ func TestTC07Idle(t *testing.T) {
 	})
 	t.Run("RST", func(t *testing.T) {
 		ended := make(chan error, 1)
+		flood := make([]byte, 64<<20)
 		member := backend(t, func(c *net.TCPConn) {
-			_, err := c.Write(make([]byte, 64<<20))
+			_, err := c.Write(flood)
 			ended <- err
 		})
 		r := newRig(t, Config{})
 		l := listener(tcpPort(80), member)
-		l.Timeouts.MemberData = 300 * time.Millisecond
+		l.Timeouts.MemberData = time.Second
 		r.set(l)
 		c := r.dial(80)
 		if err := <-ended; err == nil {

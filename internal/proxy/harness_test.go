@@ -69,11 +69,11 @@ func eventually(t *testing.T, what string, ok func() bool) {
 // testAddress returns a loopback address that no other test, process or run has.
 func testAddress(t *testing.T) netip.Addr {
 	t.Helper()
-	n := uint32(os.Getpid())<<8 + testAddresses().Add(1)
+	n := uint32(os.Getpid())<<9 + testAddresses().Add(1)
 	var b [4]byte
 	binary.BigEndian.PutUint32(b[:], n)
 	// 127.64.0.0/10, kept away from the addresses that people use.
-	return netip.AddrFrom4([4]byte{127, 64 | b[1]&63, b[2], b[3] | 1})
+	return netip.AddrFrom4([4]byte{127, 64 | b[1]&63, b[2], b[3]})
 }
 
 // testAddresses returns the counter of addresses given to tests.
@@ -91,19 +91,26 @@ type rig struct {
 
 func newRig(t *testing.T, cfg Config) *rig {
 	t.Helper()
-	r := &rig{Proxy: New(cfg), t: t, owner: model.Key{Namespace: "shop", Name: "web"}, vip: testAddress(t),
-		changed: make(chan model.Key, 1000)}
-	ctx, cancel := context.WithCancel(t.Context())
+	r := &rig{Proxy: New(cfg), t: t, owner: model.Key{Namespace: "shop", Name: "web"}, vip: testAddress(t)}
+	r.run()
+	return r
+}
+
+// run runs the proxy until stop or the end of the test.
+func (r *rig) run() {
+	if r.changed == nil {
+		r.changed = make(chan model.Key, 1000)
+	}
+	ctx, cancel := context.WithCancel(r.t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx, func(k model.Key) { r.changed <- k }) }()
 	r.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
-			t.Errorf("Run: %v", err)
+			r.t.Errorf("Run: %v", err)
 		}
 	})
-	t.Cleanup(r.stop)
-	return r
+	r.t.Cleanup(r.stop)
 }
 
 // set serves listeners at the rig's address and fails on any port error.
@@ -120,6 +127,26 @@ func (r *rig) at(port uint16) netip.AddrPort { return netip.AddrPortFrom(r.vip, 
 func (r *rig) dial(port uint16) *net.TCPConn {
 	r.t.Helper()
 	return dialTest(r.t, r.at(port))
+}
+
+// refused fails unless a connection to the port is reset, be it while it is
+// being made or afterwards.
+func (r *rig) refused(port uint16) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), patienceOfTests)
+	defer cancel()
+	c, err := netio.DialTCP(ctx, r.at(port))
+	if netio.CauseOf(err) == netio.WasReset {
+		return
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(patienceOfTests)); err != nil {
+		r.t.Fatal(err)
+	}
+	mustReset(r.t, c)
 }
 
 // port returns the counters of one port.

@@ -8,7 +8,8 @@ import (
 	"github.com/fairlead-lb/fairlead/internal/netio"
 )
 
-// idleWatch ends a session when nothing has moved for the time allowed.
+// idleWatch ends a session when nothing has moved for the time allowed, or when
+// one side has acknowledged nothing for its own time although bytes wait for it.
 //
 // What counts as movement is a step of either pump, and an acknowledgement
 // while bytes are still queued: with a slow reader one step takes long. That
@@ -18,10 +19,39 @@ type idleWatch struct {
 	mu      sync.Mutex
 	timer   *time.Timer
 	stopped bool
-	acked   [2]uint64
+	client  sending
+	member  sending
 	// unsent says that bytes were queued when the time was over. It is read
 	// after stop.
 	unsent bool
+}
+
+// sending is how far the bytes for one side have come.
+type sending struct {
+	queued int
+	acked  uint64
+	// since is when acked was first seen to be what it is.
+	since time.Time
+}
+
+// look reads the connection anew and returns whether the peer has taken
+// something of what is queued for it.
+func (s *sending) look(c *net.TCPConn, now time.Time) (progress bool) {
+	queued, acked, err := netio.Progress(c)
+	if err != nil {
+		return false // the connection's own direction reports it
+	}
+	changed := acked != s.acked
+	if changed || queued == 0 || s.queued == 0 {
+		s.since = now
+	}
+	s.queued, s.acked = queued, acked
+	return changed && queued > 0
+}
+
+// stalled tells whether bytes have been waiting for the peer for so long.
+func (s *sending) stalled(now time.Time, limit time.Duration) bool {
+	return s.queued > 0 && now.Sub(s.since) >= limit
 }
 
 func (w *idleWatch) start(x *session) {
@@ -53,27 +83,28 @@ func (w *idleWatch) look(x *session) {
 	if w.stopped {
 		return
 	}
-	unsent, progress := false, false
-	for i, c := range []*net.TCPConn{x.client, x.upstream} {
-		queued, acked, err := netio.Progress(c)
-		if err != nil {
-			continue // the connection's own direction reports it
-		}
-		unsent = unsent || queued > 0
-		progress = progress || queued > 0 && acked != w.acked[i]
-		w.acked[i] = acked
-	}
-	if progress {
+	now := time.Now()
+	toClient, toMember := w.client.look(x.client, now), w.member.look(x.upstream, now)
+	if toClient || toMember {
 		x.touch()
 	}
 	allowed := x.patience()
-	quiet := time.Since(x.relay.began) - time.Duration(x.relay.moved.Load())
-	if quiet < allowed {
+	quiet := now.Sub(x.relay.began) - time.Duration(x.relay.moved.Load())
+	why := ReasonNone
+	switch {
+	case quiet >= allowed:
+		why = x.idleReason()
+	case w.client.stalled(now, x.rules.timeouts.client):
+		why = ReasonClientIdle
+	case w.member.stalled(now, x.rules.timeouts.member):
+		why = ReasonMemberIdle
+	}
+	if why == ReasonNone {
 		w.timer.Reset(min(allowed-quiet, allowed/2))
 		return
 	}
-	w.unsent = unsent
-	x.end(x.idleReason())
+	w.unsent = w.client.queued > 0 || w.member.queued > 0
+	x.end(why)
 }
 
 // patience is how long nothing may move. Any movement counts for both sides,

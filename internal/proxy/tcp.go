@@ -138,9 +138,10 @@ func (x *session) open(ctx context.Context, m *member) (again bool, err error) {
 		x.drop(c)
 		return again, err
 	}
-	// A failure only means that a dead peer is noticed by the idle time-out.
-	_ = netio.BoundSilence(x.client, x.rules.timeouts.client)
-	_ = netio.BoundSilence(c, x.rules.timeouts.member)
+	// The kernel gives up without telling the peer, so the idle watch, which
+	// sends a RST, comes first; the kernel is there for peers that are gone.
+	_ = netio.BoundSilence(x.client, 2*x.rules.timeouts.client)
+	_ = netio.BoundSilence(c, 2*x.rules.timeouts.member)
 	return false, nil
 }
 
