@@ -1,8 +1,8 @@
 // Package local is the provider of one machine: what balances is the proxy in
 // this process, at addresses that the machine has. It keeps what was asked for
-// and gives the proxy whole wanted sets, with defaults filled in (desired.go);
-// it opens no socket itself, chooses no address, and remembers nothing over a
-// restart, as the proxy does not either.
+// and gives the proxy whole wanted sets; it opens no socket itself, chooses no
+// address, fills in no default, and remembers nothing over a restart, as the
+// proxy does not either.
 package local
 
 import (
@@ -23,8 +23,10 @@ import (
 // methods may be called concurrently.
 type DataPlane interface {
 	// Set makes the whole wanted set of listeners of one owner true, without
-	// touching what is unchanged; no listeners remove the owner. A port that
-	// cannot be served is returned and does not stop the others.
+	// touching what is unchanged; nil listeners remove the owner. A port that
+	// cannot be served, or not quite as asked, is returned, does not stop the
+	// others, and is tried again by the next Set and by Run. Options that
+	// are not set get the data plane's defaults.
 	Set(owner model.Key, uid string, addresses []netip.Addr, listeners []model.Listener) []model.PortError
 	// State returns what is served for an owner, with its health.
 	State(owner model.Key) model.Observed
@@ -38,9 +40,8 @@ type Provider struct {
 	plane DataPlane
 
 	mu sync.Mutex
-	// asked is what the plans made so far, without the defaults that the
-	// proxy is given: an observation that held them would never equal a
-	// want that leaves them open.
+	// asked is what the plans made so far. The data plane knows only the part
+	// that is served: no balancer without listeners, no listener without a pool.
 	asked map[model.Key]model.Observed
 }
 
