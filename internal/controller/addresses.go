@@ -40,15 +40,30 @@ func (b *addressBook) restore(holdings []ipam.Holding, reservations []ipam.Reser
 	return b.table.Conflicts()
 }
 
-func (b *addressBook) assign(r ipam.Request, delay time.Duration, now time.Time) ipam.Verdict {
+// assignment is a verdict with what the owner holds after it, and whether that
+// differs from before.
+type assignment struct {
+	ipam.Verdict
+	holding ipam.Holding
+	moved   bool
+}
+
+func (b *addressBook) assign(r ipam.Request, delay time.Duration, now time.Time) assignment {
 	r.Delay = delay
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	v := b.table.Assign(r, now)
-	if len(v.Reserved) > 0 {
+	before, had := b.table.Holding(r.Owner)
+	a := assignment{Verdict: b.table.Assign(r, now)}
+	a.holding, _ = b.table.Holding(r.Owner)
+	a.moved = had && !sameHolding(before, a.holding)
+	if len(a.Reserved) > 0 {
 		b.wake()
 	}
-	return v
+	return a
+}
+
+func sameHolding(a, b ipam.Holding) bool {
+	return slices.Equal(a.Addresses, b.Addresses) && slices.Equal(a.Ports, b.Ports) && a.Share == b.Share
 }
 
 func (b *addressBook) release(owner model.Key, now time.Time, delay time.Duration) []ipam.Reservation {

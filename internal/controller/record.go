@@ -14,13 +14,11 @@ import (
 
 // recordSpec is what has to be remembered of a pass.
 func recordSpec(p *pass) v1alpha1.ServiceRecordSpec {
-	svc := p.view.Service
+	svc, held := p.view.Service, p.verdict.holding
 	spec := v1alpha1.ServiceRecordSpec{
 		ServiceRef: v1alpha1.ServiceRef{Namespace: svc.Namespace, Name: svc.Name, UID: svc.UID},
 		Provider:   p.claim.Provider,
-		Share: v1alpha1.Share{
-			Key: p.asked.Request.Share.Key, Namespace: p.asked.Request.Share.Namespace, Backend: p.asked.Request.Share.Backend,
-		},
+		Share: v1alpha1.Share{Key: held.Share.Key, Namespace: held.Share.Namespace, Backend: held.Share.Backend},
 	}
 	if svc.Spec.LoadBalancerClass != nil {
 		spec.Class = *svc.Spec.LoadBalancerClass
@@ -31,8 +29,8 @@ func recordSpec(p *pass) v1alpha1.ServiceRecordSpec {
 			spec.Pool = p.verdict.Pools[i]
 		}
 	}
-	for _, l := range p.want.Listeners {
-		spec.Ports = append(spec.Ports, v1alpha1.Port{Protocol: string(l.Port.Protocol), Port: int32(l.Port.Number)})
+	for _, port := range held.Ports {
+		spec.Ports = append(spec.Ports, v1alpha1.Port{Protocol: string(port.Protocol), Port: int32(port.Number)})
 	}
 	if len(p.asked.Options.Accepted) > 0 {
 		spec.AcceptedOptions = make(map[string]string, len(p.asked.Options.Accepted))

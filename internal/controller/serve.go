@@ -32,7 +32,7 @@ type pass struct {
 	provider provider.Provider
 	asked    translate.Result
 	hold     bool
-	verdict  ipam.Verdict
+	verdict  assignment
 	want     model.Balancer
 	plan     plan.Plan
 	observed model.Observed
@@ -127,6 +127,9 @@ func (c *Controller) secure(ctx context.Context, p *pass) error {
 	}
 	if err := c.Ledger.PutRecord(ctx, p.view.Record, recordSpec(p)); err != nil {
 		return err
+	}
+	if p.verdict.moved {
+		c.enqueue(ctx, c.addresses.waiting())
 	}
 	return c.endReservations(ctx, p.verdict.Ended)
 }
@@ -246,8 +249,13 @@ func (c *Controller) report(ctx context.Context, p *pass) error {
 	}
 	c.tell(p, &m, report, announce || !before)
 	c.remember(p.key, m)
-	c.addresses.wait(p.key, p.verdict.Reason != ipam.AddressAssigned && p.verdict.Reason != "")
+	c.addresses.wait(p.key, waits(p.verdict.Verdict))
 	return nil
+}
+
+// waits tells whether an address that becomes free could change a verdict.
+func waits(v ipam.Verdict) bool {
+	return v.Reason != "" && (v.Reason != ipam.AddressAssigned || v.Partial || len(v.RefusedPorts) > 0)
 }
 
 func programmed(svc *corev1.Service) bool {
