@@ -146,25 +146,27 @@ func objects(o model.Observed) map[object]bool {
 // it cannot be carried out.
 func advance(there map[object]bool, s plan.Step) error {
 	o := object{s.Kind, s.Port, s.Member}
-	switch s.Verb {
-	case plan.Create:
-		if there[o] || o.kind != plan.LoadBalancer && !there[o.parent()] {
-			return fmt.Errorf("%v is created twice or without its parent", o)
-		}
-		there[o] = true
-	case plan.Update:
-		if !there[o] || len(s.Changes) == 0 {
-			return fmt.Errorf("%v is updated without being there or without a change", o)
-		}
-	case plan.Delete:
-		if !there[o] && o.kind != plan.LoadBalancer {
-			return fmt.Errorf("%v is deleted without being there", o)
-		}
-		there[o] = false
-		for child, is := range there {
-			if is && child.kind != plan.LoadBalancer && child.parent() == o {
-				return fmt.Errorf("%v is deleted before %v", o, child)
-			}
+	top := o.kind == plan.LoadBalancer
+	switch {
+	case s.Verb == plan.Create && there[o]:
+		return fmt.Errorf("%v is created twice", o)
+	case s.Verb == plan.Create && !top && !there[o.parent()]:
+		return fmt.Errorf("%v is created before its parent", o)
+	case s.Verb == plan.Update && (!there[o] || len(s.Changes) == 0):
+		return fmt.Errorf("%v is updated without being there or without a change", o)
+	case s.Verb == plan.Delete && !top && !there[o]:
+		return fmt.Errorf("%v is deleted without being there", o)
+	}
+	there[o] = s.Verb != plan.Delete
+	return orphan(there)
+}
+
+// orphan names an object whose parent is not there. What a removed load
+// balancer left behind (no load balancer at all) has no listeners either.
+func orphan(there map[object]bool) error {
+	for o, is := range there {
+		if is && o.kind != plan.LoadBalancer && !there[o.parent()] {
+			return fmt.Errorf("%v is there without its parent", o)
 		}
 	}
 	return nil

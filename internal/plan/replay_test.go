@@ -1,6 +1,8 @@
 package plan_test
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -19,26 +21,34 @@ func TestReplayOnAnotherState(t *testing.T) {
 			p = plan.Remove(want.Key, p.Have)
 		}
 		got := plan.Replay(d.have(), p)
-		if diff := differ(got.Balancer.Normalize(), got.Balancer); diff != "" {
-			t.Fatalf("seed %d: the outcome is not in canonical form (-want +got):\n%s", seed, diff)
-		}
-		if !got.Exists && (len(got.Balancer.Listeners) > 0 || len(got.Poolless) > 0) {
-			t.Fatalf("seed %d: nothing exists, with parts:\n%s", seed, got.Balancer.Text())
-		}
-		if !slices.IsSortedFunc(got.Poolless, model.Port.Compare) {
-			t.Fatalf("seed %d: ports without pools are not sorted: %v", seed, got.Poolless)
-		}
-		for _, port := range got.Poolless {
-			l, there := got.Balancer.Find(port)
-			if !there || len(l.Pool.Members) > 0 || l.Pool.Monitor.Type != "" {
-				t.Fatalf("seed %d: %s has no pool and parts of one:\n%s", seed, port, got.Balancer.Text())
-			}
+		if err := whole(got); err != nil {
+			t.Fatalf("seed %d: %v:\n%s", seed, err, got.Balancer.Text())
 		}
 		end := plan.Replay(got, plan.Diff(want, got))
 		if rest := plan.Diff(want, end); !rest.Empty() {
 			t.Fatalf("seed %d: the next plan does not lead to the end, there remain\n%s", seed, rest.Text())
 		}
 	}
+}
+
+// whole says what is wrong with the form of an observation.
+func whole(o model.Observed) error {
+	if diff := differ(o.Balancer.Normalize(), o.Balancer); diff != "" {
+		return fmt.Errorf("it is not in canonical form (-want +got): %s", diff)
+	}
+	if !o.Exists && (len(o.Balancer.Listeners) > 0 || len(o.Poolless) > 0) {
+		return errors.New("nothing exists, with parts")
+	}
+	if !slices.IsSortedFunc(o.Poolless, model.Port.Compare) {
+		return fmt.Errorf("ports without pools are not sorted: %v", o.Poolless)
+	}
+	for _, port := range o.Poolless {
+		l, there := o.Balancer.Find(port)
+		if !there || len(l.Pool.Members) > 0 || l.Pool.Monitor.Type != "" {
+			return fmt.Errorf("%s has no pool, and parts of one", port)
+		}
+	}
+	return nil
 }
 
 func TestReplay(t *testing.T) {

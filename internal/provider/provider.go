@@ -21,7 +21,10 @@ type Provider interface {
 	Traits() Traits
 
 	// Observe returns what the backend holds for a key. It writes nothing.
-	// A key that the backend does not know is no error: Exists is false.
+	// A key that the backend does not know is no error: Exists is false. What
+	// it returns is a copy. A setting that stands at the backend's default
+	// is reported as not set, and one that the backend cannot tell as it was
+	// last applied, so that nothing differs for ever (plan.Diff).
 	Observe(ctx context.Context, key model.Key) (model.Observed, error)
 
 	// Apply carries out the steps of a plan in their order. Applying a plan
@@ -30,7 +33,8 @@ type Provider interface {
 	// is returned as a PortError and does not stop the others; the error is
 	// for what concerns the whole balancer. After an error, a new Observe and
 	// Diff yield the remaining steps. Apply honours ctx and touches only
-	// what belongs to the plan's key.
+	// what belongs to the plan's key; deletions are meant for the owner that
+	// the plan observed and spare another one's balancer of the same key.
 	Apply(ctx context.Context, p plan.Plan) ([]model.PortError, error)
 
 	// List returns the key of every balancer of this cluster that the backend

@@ -21,30 +21,35 @@ func (f *faulty) Apply(ctx context.Context, p plan.Plan) ([]model.PortError, err
 		f.gone = append(f.gone, p.Key)
 		f.mu.Unlock()
 	}
+	if f.refuses(p, have) {
+		return nil, errPlanted
+	}
 	switch f.fault {
-	case createFailsTwice, halfHidden:
-		if f.inTheWay(p, have) {
-			return nil, errPlanted
-		}
-	case deleteFails:
-		if p.Remove && !have.Exists {
-			return nil, errPlanted
-		}
 	case contextIgnored:
-		ctx = context.WithoutCancel(ctx)
-	case removalIsBlind:
-		p.Have.Balancer.UID = ""
-	default:
-		p = f.bent(p, have)
-	}
-	if f.fault == portErrorSilent || f.fault == portErrorStops || f.fault == portGivenUp {
+		return f.Backend.Apply(context.WithoutCancel(ctx), p)
+	case keysRace:
+		return f.Backend.Apply(ctx, f.raced(p))
+	case portErrorSilent, portErrorStops, portGivenUp:
 		return f.applyPorts(ctx, p)
+	default:
+		return f.Backend.Apply(ctx, f.bent(p, have))
 	}
-	return f.Backend.Apply(ctx, p)
 }
 
-// inTheWay tells whether a plan creates a load balancer or listener that is there.
-func (f *faulty) inTheWay(p plan.Plan, have model.Observed) bool {
+// refuses tells whether the fault makes a plan fail that is to succeed.
+func (f *faulty) refuses(p plan.Plan, have model.Observed) bool {
+	switch f.fault {
+	case createFailsTwice, halfHidden:
+		return inTheWay(p, have)
+	case deleteFails:
+		return p.Remove && !have.Exists
+	default:
+		return false
+	}
+}
+
+// inTheWay tells whether a plan creates a listener that is there.
+func inTheWay(p plan.Plan, have model.Observed) bool {
 	return slices.ContainsFunc(p.Steps, func(s plan.Step) bool {
 		_, there := have.Balancer.Find(s.Port)
 		return s.Verb == plan.Create && s.Kind == plan.Listener && there
@@ -58,6 +63,8 @@ func (f *faulty) bent(p plan.Plan, have model.Observed) plan.Plan {
 		return p
 	}
 	switch f.fault {
+	case removalIsBlind:
+		p.Have.Balancer.UID = ""
 	case wantOverSteps:
 		if !p.Remove {
 			return plan.Diff(p.Want, have)
@@ -76,8 +83,6 @@ func (f *faulty) bent(p plan.Plan, have model.Observed) plan.Plan {
 		if p.Remove {
 			f.removeSimilar(p.Key)
 		}
-	case keysRace:
-		return f.raced(p)
 	default:
 	}
 	return p

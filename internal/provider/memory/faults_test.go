@@ -246,6 +246,17 @@ func (f *faulty) Observe(ctx context.Context, key model.Key) (model.Observed, er
 			o.Exists, o.Balancer.Key = true, key
 			return o
 		})
+	case leftoverStays:
+		o.Exists = o.Exists || slices.Contains(f.gone, key)
+	default:
+		f.misread(key, &o)
+	}
+	return o, nil
+}
+
+// misread falsifies what was observed of a key.
+func (f *faulty) misread(key model.Key, o *model.Observed) {
+	switch f.fault {
 	case optionLost:
 		for i := range o.Balancer.Listeners {
 			o.Balancer.Listeners[i].Pool.Affinity = 0
@@ -261,11 +272,8 @@ func (f *faulty) Observe(ctx context.Context, key model.Key) (model.Observed, er
 		o.Balancer.Listeners = slices.DeleteFunc(o.Balancer.Listeners,
 			func(l model.Listener) bool { return slices.Contains(o.Poolless, l.Port) })
 		o.Poolless = nil
-	case leftoverStays:
-		o.Exists = o.Exists || slices.Contains(f.gone, key)
 	default:
 	}
-	return o, nil
 }
 
 func (f *faulty) List(ctx context.Context) ([]model.Key, error) {
