@@ -9,7 +9,10 @@ import (
 func Explain(o Option) string {
 	var s strings.Builder
 	line := func(label, format string, args ...any) {
-		fmt.Fprintf(&s, "%-11s%s\n", label+":", fmt.Sprintf(format, args...))
+		if label != "" { // otherwise the line goes on
+			label += ":"
+		}
+		fmt.Fprintf(&s, "%-11s%s\n", label, fmt.Sprintf(format, args...))
 	}
 	line("KEY", "%s", o.Name.Key())
 	line("TYPE", "%s", o.typeText())
@@ -25,9 +28,7 @@ func Explain(o Option) string {
 		line("PER PORT", "%s", o.perPortText())
 	}
 	line("SINCE", "%s", o.Since)
-	// A label of nothing is a continuation.
-	text := strings.ReplaceAll(s.String(), "\n:          ", "\n           ")
-	return text + "\nDESCRIPTION:\n" + indent(wrap(o.Doc, 76)) + "\nEXAMPLE:\n" + indent(o.Example)
+	return s.String() + "\nDESCRIPTION:\n" + indent(wrap(o.Doc, 76)) + "\nEXAMPLE:\n" + indent(o.Example)
 }
 
 // ExplainAll returns one line for each option, as text for a terminal.
@@ -73,9 +74,9 @@ func (o Option) typeText() string {
 	case o.Type == Text:
 		return o.Takes()
 	case o.Empty == EmptySet:
-		return string(o.Type) + ": " + o.Takes() + ", or nothing"
+		return string(o.Type) + " (" + o.Takes() + ", or nothing)"
 	}
-	return string(o.Type) + ": " + o.Takes()
+	return string(o.Type) + " (" + o.Takes() + ")"
 }
 
 func (o Option) aliasTexts() []string {
