@@ -91,7 +91,7 @@ func TestExamplesAreAccepted(t *testing.T) {
 	}
 }
 
-// The well-known keys, as OCCM 1.36 (and its change 3149) and MetalLB document them.
+// The well-known keys, as OCCM (1.36, and the tags of 1.37) and MetalLB document them.
 func TestWellKnownKeysAreKnown(t *testing.T) {
 	occm := strings.Fields(`floating-network-id floating-subnet-id floating-subnet floating-subnet-tags class subnet-id
 		network-id member-subnet-id port-id connection-limit keep-floatingip proxy-protocol x-forwarded-for lb-method
