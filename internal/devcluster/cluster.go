@@ -105,9 +105,7 @@ func Start(ctx context.Context, o StartOptions) (*Cluster, error) {
 	}
 	words := &tail{}
 	cmd.Stderr = words
-	// An interrupt at the terminal is for the parent, which then stops what it
-	// uses in order.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = ownGroup()
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting devcluster: %w", err)
 	}
