@@ -126,7 +126,7 @@ $(CGEN):
 # build-tool NAME PACKAGE LDFLAGS TIME: by another name first, so that a build
 # that is cut short leaves nothing that looks finished.
 define build-tool
-echo "building $(1) from source, once: about $(4) on two cores" >&2 && mkdir -p $(TOOLS) && start=$$(date +%s) && \
+echo "building $(1) from source, once: about $(4) on two idle cores" >&2 && mkdir -p $(TOOLS) && start=$$(date +%s) && \
 cd tools && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(3)' -o $(TOOLS)/$(1).$$$$ $(2) && \
 mv $(TOOLS)/$(1).$$$$ $(TOOLS)/$(1) && echo "built $(TOOLS)/$(1) in $$(( $$(date +%s) - start )) s" >&2
 endef

@@ -10,8 +10,8 @@ import (
 // network, file or random number.
 func values() []string {
 	return []string{
-		"cmp", "encoding/json", "errors", "fmt", "hash/fnv", "iter", "maps", "math", "math/bits", "net/netip",
-		"slices", "strconv", "strings", "time", "unicode", "unicode/utf8",
+		"cmp", "crypto/sha256", "encoding/hex", "encoding/json", "errors", "fmt", "hash/fnv", "iter", "maps", "math",
+		"math/bits", "net/netip", "slices", "strconv", "strings", "time", "unicode", "unicode/utf8",
 	}
 }
 
