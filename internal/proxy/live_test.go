@@ -145,6 +145,7 @@ func TestSetBeforeRun(t *testing.T) {
 	r := &rig{Proxy: p, t: t, vip: vip}
 	r.run()
 	read(t, c, 1)
+	_ = c.Close()
 	r.stop()
 	if faults := p.Set(key, "uid", []netip.Addr{vip}, []model.Listener{listener(tcpPort(80))}); len(faults) != 1 || faults[0].Reason != ProxyStopped {
 		t.Errorf("Set after Run: %+v, want %s", faults, ProxyStopped)
