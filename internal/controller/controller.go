@@ -211,12 +211,15 @@ func (c *Controller) looked(key model.Key) {
 }
 
 func (c *Controller) scope(v kube.View) translate.Scope {
-	return translate.Scope{
+	s := translate.Scope{
 		Providers: slices.Sorted(maps.Keys(c.Providers)),
 		Default:   c.Default,
 		Selected:  v.Selected,
-		Recorded:  v.Record != nil,
 	}
+	if v.Record != nil {
+		s.Recorded, s.RecordedProvider = true, v.Record.Spec.Provider
+	}
+	return s
 }
 
 // recall returns what is remembered of a key.

@@ -197,6 +197,9 @@ func planFor(p *pass) plan.Plan {
 	if p.asked.Blocked || noAddress {
 		return plan.Remove(p.key, p.observed)
 	}
+	if p.asked.NoNodes {
+		p.want = plan.KeepMembers(p.want, p.observed)
+	}
 	return plan.Diff(p.want, p.observed)
 }
 
@@ -271,6 +274,9 @@ func statusInput(p *pass, published []status.Ingress) status.Input {
 	}
 	if r := p.verdict.Reason; r != "" && r != ipam.AddressAssigned {
 		in.Address = status.Notice{Reason: string(r), Message: p.verdict.Message}
+	}
+	if p.asked.NoNodes {
+		in.Note = "No node is eligible as a member; check the nodes, their labels and the option node-selector. The last ones keep their place."
 	}
 	if p.failure != nil {
 		in.Failure = status.Notice{Reason: status.ReasonBackendError, Message: fmt.Sprintf("Provider %s: %v; it is tried again.", p.claim.Provider, p.failure)}

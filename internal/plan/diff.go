@@ -202,3 +202,16 @@ func remove(have model.Observed, why ...Change) []Step {
 	}
 	return append(steps, Step{Verb: Delete, Kind: LoadBalancer, Changes: why})
 }
+
+// KeepMembers returns what is wanted with the members that are there put back
+// into the pools that want none. It is for a want whose lack of members is in
+// doubt: a pool in service is not emptied by a list that may be incomplete.
+func KeepMembers(want model.Balancer, have model.Observed) model.Balancer {
+	want.Listeners = slices.Clone(want.Listeners)
+	for i, l := range want.Listeners {
+		if there, ok := have.Balancer.Find(l.Port); ok && len(l.Pool.Members) == 0 {
+			want.Listeners[i].Pool.Members = slices.Clone(there.Pool.Members)
+		}
+	}
+	return want
+}

@@ -112,6 +112,9 @@ func servingText(in Input) string {
 			sentences = append(sentences, fmt.Sprintf("%s listens at %s.", h.Port, joinSockets(h)))
 		}
 	}
+	if in.Note != "" {
+		sentences = append(sentences, in.Note)
+	}
 	for _, l := range in.Want.Listeners {
 		if s := endpointsText(l, in.Observed.Health); s != "" {
 			sentences = append(sentences, s)

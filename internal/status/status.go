@@ -70,6 +70,8 @@ type Input struct {
 	// Hold says why nothing is written (observe mode, paused) and what would
 	// be; empty when nothing holds or nothing would change.
 	Hold       Notice
+	// Note is one sentence more to say while all is served; empty: none.
+	Note       string
 	PortErrors []model.PortError
 	Observed   model.Observed
 	// Published is the ingress as it stands in the Service now.

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/fairlead-lb/fairlead/api/annotation"
 )
 
 // The finalizers and the prefix of our load balancer classes.
@@ -50,8 +52,10 @@ type Scope struct {
 	// Selected tells that the configured selectors of Services and namespaces
 	// take this Service.
 	Selected bool
-	// Recorded tells that a record of ours exists for the Service.
-	Recorded bool
+	// Recorded tells that a record of ours exists for the Service, and
+	// RecordedProvider whom it names.
+	Recorded         bool
+	RecordedProvider string
 }
 
 // ClaimOf decides what a Service, nil when it does not exist, is to us. Whether
@@ -82,7 +86,7 @@ func providerOf(svc *corev1.Service, scope Scope) string {
 	}
 	class := svc.Spec.LoadBalancerClass
 	if class == nil {
-		return scope.Default
+		return defaultProviderOf(svc, scope)
 	}
 	for _, name := range scope.Providers {
 		if *class == ClassPrefix+name {
@@ -90,6 +94,21 @@ func providerOf(svc *corev1.Service, scope Scope) string {
 		}
 	}
 	return ""
+}
+
+// defaultProviderOf chooses for a Service without a class, where we are the
+// default: the provider that serves it already, the one it names, the
+// configured one.
+func defaultProviderOf(svc *corev1.Service, scope Scope) string {
+	if scope.Default == "" {
+		return ""
+	}
+	for _, name := range []string{scope.RecordedProvider, svc.Annotations[annotation.ProviderName.Key()]} {
+		if slices.Contains(scope.Providers, name) {
+			return name
+		}
+	}
+	return scope.Default
 }
 
 func finalizersOf(svc *corev1.Service) []string {

@@ -5,10 +5,12 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
+	"github.com/fairlead-lb/fairlead/api/annotation"
 	"github.com/fairlead-lb/fairlead/internal/model"
 )
 
@@ -123,7 +125,7 @@ func targetName(e *discoveryv1.Endpoint) string {
 	return deref(e.NodeName)
 }
 
-// nodeMembers are the nodes behind a port, reached at its node port. Under
+// nodeMembers are eligible nodes behind a port, reached at its node port. Under
 // externalTrafficPolicy Local a node's weight is the number of its ready
 // endpoints; a node that is about to go drains.
 func nodeMembers(svc *corev1.Service, port corev1.ServicePort, nodes []corev1.Node, slicesIn []discoveryv1.EndpointSlice) []model.Member {
@@ -135,10 +137,7 @@ func nodeMembers(svc *corev1.Service, port corev1.ServicePort, nodes []corev1.No
 	var members []model.Member
 	for i := range nodes {
 		node := &nodes[i]
-		address, ok := nodeAddress(node, svc.Spec.IPFamilies)
-		if !ok || excluded(node) {
-			continue
-		}
+		address, _ := nodeAddress(node, svc.Spec.IPFamilies)
 		weight := 1
 		if local {
 			count, has := counts[node.Name]
@@ -157,6 +156,37 @@ func nodeMembers(svc *corev1.Service, port corev1.ServicePort, nodes []corev1.No
 		})
 	}
 	return members
+}
+
+// eligible are the nodes that may be members at all: those with an address of
+// the Service's families, without the exclude label, that the option
+// node-selector takes.
+func eligible(svc *corev1.Service, nodes []corev1.Node, v annotation.Values) []corev1.Node {
+	text, _ := v.Text(annotation.NodeSelector)
+	var out []corev1.Node
+	for i := range nodes {
+		_, ok := nodeAddress(&nodes[i], svc.Spec.IPFamilies)
+		if ok && !excluded(&nodes[i]) && selects(text, nodes[i].Labels) {
+			out = append(out, nodes[i])
+		}
+	}
+	return out
+}
+
+// selects reads a comma-separated list of "key=value" and "key", all of which
+// must hold.
+func selects(selector string, labels map[string]string) bool {
+	for term := range strings.SplitSeq(selector, ",") {
+		if term = strings.TrimSpace(term); term == "" {
+			continue
+		}
+		key, want, exact := strings.Cut(term, "=")
+		have, ok := labels[strings.TrimSpace(key)]
+		if !ok || (exact && have != strings.TrimSpace(want)) {
+			return false
+		}
+	}
+	return true
 }
 
 // readyByNode counts ready endpoints by node. A node with only terminating

@@ -57,6 +57,10 @@ type Result struct {
 	// so it gets nothing.
 	Blocked    bool
 	PortErrors []model.PortError
+	// NoNodes: traffic is sent to nodes and none is eligible. That is more
+	// often a mistake, or a list that is not complete, than a wish to serve
+	// nobody, so members that are there are to stay.
+	NoNodes bool
 }
 
 // Service translates one Service.
@@ -114,6 +118,8 @@ func optionPort(p corev1.ServicePort) annotation.Port {
 // listeners fills in the ports, each with its listener or its error.
 func (r *Result) listeners(src Source) {
 	nodes := targetsNodes(src, r.Options.Values)
+	members := eligible(src.Service, src.Nodes, r.Options.Values)
+	r.NoNodes = nodes && len(members) == 0
 	for _, p := range src.Service.Spec.Ports {
 		port := portOf(p)
 		r.Ports = append(r.Ports, port)
@@ -125,7 +131,7 @@ func (r *Result) listeners(src Source) {
 		default:
 			l := listener(src.Service, p, r.Options.Values.For(optionPort(p)))
 			if nodes {
-				l.Pool.Members = nodeMembers(src.Service, p, src.Nodes, src.Slices)
+				l.Pool.Members = nodeMembers(src.Service, p, members, src.Slices)
 			} else {
 				l.Pool.Members = podMembers(src.Service, p, src.Slices)
 			}
