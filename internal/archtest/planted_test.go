@@ -155,6 +155,11 @@ func TestPlantedViolationsAreReported(t *testing.T) {
 			text:   "// Package plan is planted again.\npackage plan\n",
 			want:   []string{"internal/plan/x.go:2: is a second package comment; keep one"},
 		},
+		"comment that begins with the command": {
+			reason: "a sentence about the program is a command's comment as well",
+			file:   "cmd/y/main.go",
+			text:   "// Y is planted.\npackage main\n",
+		},
 		"comment of another package": {
 			reason: "a copied comment is worse than none",
 			file:   "cmd/y/main.go",

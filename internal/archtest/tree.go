@@ -145,16 +145,22 @@ func CheckDocs(t Tree) []Violation {
 			out = append(out, Violation{p.Dir, "has no package comment; say in one paragraph what it does and what it never does"})
 		case len(docs) > 1:
 			out = append(out, Violation{t.at(docs[1]), "is a second package comment; keep one"})
-		case !strings.HasPrefix(docs[0].Doc.Text(), docStart(docs[0])):
-			out = append(out, Violation{t.at(docs[0]), fmt.Sprintf("the package comment does not begin with %q", docStart(docs[0]))})
+		case !strings.HasPrefix(docs[0].Doc.Text(), docStart(p.Dir, docs[0])):
+			out = append(out, Violation{t.at(docs[0]), fmt.Sprintf("the package comment does not begin with %q", docStart(p.Dir, docs[0]))})
 		}
 	}
 	return out
 }
 
-func docStart(f *ast.File) string {
-	if f.Name.Name == "main" {
-		return "Command "
+// docStart is how a package's comment begins: a command's may begin with the
+// command's name, as a sentence does.
+func docStart(dir string, f *ast.File) string {
+	if f.Name.Name != "main" {
+		return "Package " + f.Name.Name + " "
 	}
-	return "Package " + f.Name.Name + " "
+	base := path.Base(dir)
+	if name := strings.ToUpper(base[:1]) + base[1:] + " "; strings.HasPrefix(f.Doc.Text(), name) {
+		return name
+	}
+	return "Command "
 }
