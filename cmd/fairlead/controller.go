@@ -143,7 +143,7 @@ func serve(ctx context.Context, cluster *kube.Client, cfg config.Config, log *sl
 		Providers: providers, Default: cfg.DefaultProvider,
 		Observe: cfg.Mode == config.Observe, Pools: pools,
 		ReleaseDelay: cfg.Addresses.ReleaseDelay, Resync: cfg.ResyncPeriod,
-		Now: time.Now, Changes: changes,
+		Now: time.Now, Standby: cluster.Standby, Changes: changes,
 	})
 	if err := cluster.AddReadyCheck("services", c.Ready); err != nil {
 		return err

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -109,28 +110,49 @@ func (b *addressBook) expire(now time.Time) (ended []ipam.Reservation, next time
 	return ended, next, more
 }
 
+// expiryRetry is how long a reservation that could not be deleted waits for
+// the next attempt.
+const expiryRetry = 5 * time.Second
+
 // ExpireReservations ends reservations when their time is over and has those
 // looked at that wait for an address. It runs until ctx ends.
 func (c *Controller) ExpireReservations(ctx context.Context) error {
+	var open []ipam.Reservation
 	for {
 		ended, next, more := c.addresses.expire(c.Now())
-		if err := c.endReservations(ctx, ended); err != nil {
-			return err
-		}
 		if len(ended) > 0 {
 			c.enqueue(ctx, c.addresses.waiting())
 		}
-		var timer <-chan time.Time
-		if more {
-			timer = time.After(max(next.Sub(c.Now()), time.Millisecond))
+		open = append(open, ended...)
+		wait := next.Sub(c.Now())
+		if err := c.endReservations(ctx, open); err != nil {
+			c.Log.Warn("deleting reservations that are over", slog.Any("error", err))
+			wait, more = expiryRetry, true
+		} else {
+			open = nil
 		}
-		select {
-		case <-ctx.Done():
+		if c.sleep(ctx, wait, more) {
 			return nil
-		case <-c.addresses.changed:
-		case <-timer:
 		}
 	}
+}
+
+// sleep waits for the time, if there is one, or for a new reservation. It
+// reports whether ctx has ended.
+func (c *Controller) sleep(ctx context.Context, wait time.Duration, timed bool) bool {
+	var timer <-chan time.Time
+	if timed {
+		t := time.NewTimer(max(wait, time.Millisecond))
+		defer t.Stop()
+		timer = t.C
+	}
+	select {
+	case <-ctx.Done():
+		return true
+	case <-c.addresses.changed:
+	case <-timer:
+	}
+	return false
 }
 
 func (c *Controller) endReservations(ctx context.Context, ended []ipam.Reservation) error {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -130,10 +131,16 @@ func actedAsDefault(svc *corev1.Service, view kube.View) bool {
 	return svc.Spec.LoadBalancerClass == nil && slices.Contains(svc.Finalizers, translate.Finalizer)
 }
 
-// sweep removes what a backend still holds for a key that nothing claims.
-func (c *Controller) sweep(ctx context.Context, key model.Key) error {
+// ignore leaves a key alone that nothing claims, but for what we said on a
+// Service that was never served, and what a backend held for it at the start.
+func (c *Controller) ignore(ctx context.Context, key model.Key, svc *corev1.Service) error {
 	c.forget(key)
-	if c.Observe {
+	if svc != nil && othersService(svc) && svc.DeletionTimestamp == nil {
+		if err := c.Writer.ClearStatus(ctx, svc); err != nil {
+			return err
+		}
+	}
+	if c.Observe || !c.isLeftover(key) {
 		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Providers)) {
@@ -141,7 +148,28 @@ func (c *Controller) sweep(ctx context.Context, key model.Key) error {
 			return err
 		}
 	}
+	c.swept(key)
 	return nil
+}
+
+// othersService tells whether no Fairlead controller at all serves the Service,
+// whatever its configuration is.
+func othersService(svc *corev1.Service) bool {
+	class := svc.Spec.LoadBalancerClass
+	return svc.Spec.Type != corev1.ServiceTypeLoadBalancer ||
+		(class != nil && !strings.HasPrefix(*class, translate.ClassPrefix))
+}
+
+func (c *Controller) isLeftover(key model.Key) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.leftover[key]
+}
+
+func (c *Controller) swept(key model.Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.leftover, key)
 }
 
 func (c *Controller) tellClean(svc *corev1.Service, reason, message string) {

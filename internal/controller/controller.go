@@ -73,6 +73,8 @@ type Config struct {
 	Resync time.Duration
 	// Now is the clock.
 	Now func() time.Time
+	// Standby tells that everything is read and another process leads.
+	Standby func() bool
 	// Changes takes keys that have to be looked at again.
 	Changes chan<- model.Key
 }
@@ -86,7 +88,10 @@ type Controller struct {
 	mu      sync.Mutex
 	started bool
 	pending map[model.Key]bool
-	memory  map[model.Key]memory
+	// leftover are keys that a backend held at the start and that no pass has
+	// looked at yet.
+	leftover map[model.Key]bool
+	memory   map[model.Key]memory
 }
 
 // memory is what is remembered of a key between two passes and may be lost.
@@ -102,6 +107,7 @@ func New(c Config) *Controller {
 		Config:    c,
 		addresses: newAddressBook(c.Pools),
 		pending:   map[model.Key]bool{},
+		leftover:  map[model.Key]bool{},
 		memory:    map[model.Key]memory{},
 	}
 }
@@ -141,8 +147,8 @@ func (c *Controller) expect(views []kube.View) {
 	c.started = true
 }
 
-// enqueueLeftovers looks for what has no Service any more: records, whose
-// informer event may come before the start, and balancers in a backend.
+// enqueueLeftovers looks for what may have no Service any more: records, and
+// balancers that a backend holds.
 func (c *Controller) enqueueLeftovers(ctx context.Context, records []v1alpha1.ServiceRecord) error {
 	keys := map[model.Key]bool{}
 	for _, r := range records {
@@ -155,10 +161,18 @@ func (c *Controller) enqueueLeftovers(ctx context.Context, records []v1alpha1.Se
 		}
 		for _, k := range held {
 			keys[k] = true
+			c.note(k)
 		}
 	}
 	go c.enqueue(ctx, slices.SortedFunc(maps.Keys(keys), model.Key.Compare))
 	return nil
+}
+
+// note remembers that a backend held something for a key at the start.
+func (c *Controller) note(key model.Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.leftover[key] = true
 }
 
 func (c *Controller) enqueue(ctx context.Context, keys []model.Key) {
@@ -172,12 +186,15 @@ func (c *Controller) enqueue(ctx context.Context, keys []model.Key) {
 }
 
 // Ready returns an error until every Service that was there at the start has
-// been looked at once.
+// been looked at once. One that stands by for a leader is ready to take over.
 func (c *Controller) Ready() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.started {
-		return errors.New("not started: waiting for the first lists or for leadership")
+		if c.Standby() {
+			return nil
+		}
+		return errors.New("not started: waiting for the first lists")
 	}
 	if n := len(c.pending); n > 0 {
 		return fmt.Errorf("%d services have not been looked at yet", n)
@@ -200,7 +217,7 @@ func (c *Controller) Reconcile(ctx context.Context, key model.Key) (time.Duratio
 	case translate.Clean:
 		return 0, c.clean(ctx, key, view)
 	default:
-		return 0, c.sweep(ctx, key)
+		return 0, c.ignore(ctx, key, view.Service)
 	}
 }
 

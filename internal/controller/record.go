@@ -18,7 +18,7 @@ func recordSpec(p *pass) v1alpha1.ServiceRecordSpec {
 	spec := v1alpha1.ServiceRecordSpec{
 		ServiceRef: v1alpha1.ServiceRef{Namespace: svc.Namespace, Name: svc.Name, UID: svc.UID},
 		Provider:   p.claim.Provider,
-		Share: v1alpha1.Share{Key: held.Share.Key, Namespace: held.Share.Namespace, Backend: held.Share.Backend},
+		Share:      v1alpha1.Share{Key: held.Share.Key, Namespace: held.Share.Namespace, Backend: held.Share.Backend},
 	}
 	if svc.Spec.LoadBalancerClass != nil {
 		spec.Class = *svc.Spec.LoadBalancerClass

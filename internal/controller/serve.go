@@ -171,6 +171,7 @@ func (c *Controller) program(ctx context.Context, p *pass) error {
 	p.plan = planFor(p)
 	if p.hold || p.plan.Empty() {
 		p.errors = mergeErrors(p.errors, healthErrors(p.observed))
+		p.adoptAddresses()
 		return nil
 	}
 	if c.announces(p) {
@@ -187,7 +188,15 @@ func (c *Controller) program(ctx context.Context, p *pass) error {
 		return nil
 	}
 	p.errors = mergeErrors(p.errors, portErrors, healthErrors(p.observed))
+	p.adoptAddresses()
 	return nil
+}
+
+// adoptAddresses takes over the addresses that a backend chose.
+func (p *pass) adoptAddresses() {
+	if p.provider.Traits().Addresses == provider.FromBackend {
+		p.want.Addresses = p.observed.Balancer.Addresses
+	}
 }
 
 // planFor compares what is wanted with what is there. Without an address, or

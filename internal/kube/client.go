@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -71,6 +72,7 @@ type Client struct {
 	manager manager.Manager
 	client  client.Client
 	events  *events
+	read    atomic.Bool
 }
 
 // Scheme returns a scheme that knows every type this program reads or writes.

@@ -65,6 +65,9 @@ func (c *Client) Run(ctx context.Context, loop Loop) error {
 	if err := c.addController(loop, started); err != nil {
 		return err
 	}
+	if err := c.manager.Add(synced{c}); err != nil {
+		return fmt.Errorf("adding a background task: %w", err)
+	}
 	runnables := append(slices.Clone(loop.Background), c.runEvents, c.starter(loop, started))
 	for _, r := range runnables {
 		if err := c.manager.Add(manager.RunnableFunc(r)); err != nil {
@@ -75,6 +78,31 @@ func (c *Client) Run(ctx context.Context, loop Loop) error {
 		return fmt.Errorf("running the controller: %w", err)
 	}
 	return nil
+}
+
+// synced notes that the first lists are in, also while another process leads.
+type synced struct{ client *Client }
+
+// Start implements manager.Runnable.
+func (s synced) Start(ctx context.Context) error {
+	if err := s.client.waitForCache(ctx); err != nil {
+		return err
+	}
+	s.client.read.Store(true)
+	return nil
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (synced) NeedLeaderElection() bool { return false }
+
+// Standby tells that the first lists are in and that another process leads.
+func (c *Client) Standby() bool {
+	select {
+	case <-c.manager.Elected():
+		return false
+	default:
+		return c.read.Load()
+	}
 }
 
 func (c *Client) runEvents(ctx context.Context) error {

@@ -38,12 +38,12 @@ func (c *Client) ApplyStatus(ctx context.Context, svc *corev1.Service, said Said
 }
 
 // ClearStatus gives up everything we said about a Service that is not ours any
-// more. The ingress of a Service that still is a load balancer is emptied.
+// more: what nobody else owns goes, an ingress that another manager wrote stays.
 func (c *Client) ClearStatus(ctx context.Context, svc *corev1.Service) error {
-	said := Said{Report: status.Report{Ingress: []status.Ingress{}}}
-	if says(svc, said) && !ownsAnything(svc) {
+	if ownFields(svc) == "" {
 		return nil
 	}
+	said := Said{Report: status.Report{KeepRival: true}}
 	return c.apply(ctx, svc, applyBody(svc, said, time.Time{}))
 }
 
@@ -197,11 +197,6 @@ func ownsMoreConditions(svc *corev1.Service, want []status.Condition) bool {
 		}
 	}
 	return false
-}
-
-func ownsAnything(svc *corev1.Service) bool {
-	owned := ownFields(svc)
-	return strings.Contains(owned, `"f:status"`) || strings.Contains(owned, `"f:annotations"`)
 }
 
 // ownFields returns what managedFields says that our applies own, as its JSON.

@@ -69,7 +69,7 @@ type Input struct {
 	Failure Notice
 	// Hold says why nothing is written (observe mode, paused) and what would
 	// be; empty when nothing holds or nothing would change.
-	Hold       Notice
+	Hold Notice
 	// Note is one sentence more to say while all is served; empty: none.
 	Note       string
 	PortErrors []model.PortError
