@@ -68,24 +68,25 @@ type checked struct {
 	service *service
 	member  *member
 	probes  []time.Duration // when, since the start
-	fails   bool
+	fails   atomic.Bool
 }
 
 // runChecks starts a loop in a synctest bubble. Random is 0: the first check
 // comes at once and each pause is the shortest, nine tenths of the delay.
-func runChecks(t *testing.T, m model.Monitor) *checked {
+func runChecks(t *testing.T, m model.Monitor, fails bool) *checked {
 	t.Helper()
 	p := New(Config{Random: func() uint64 { return 0 }})
 	l := listener(tcpPort(80), netip.MustParseAddrPort("10.0.0.1:80"))
 	s := newService(p, model.Key{Name: "web"}, l)
 	s.apply(l)
 	c := &checked{service: s, member: s.snapshot.Load().members[0].member}
+	c.fails.Store(fails)
 	plan := checkPlan{monitor: completedMonitor(m)}
 	c.member.checker.begin(plan)
 	began := time.Now()
 	run := checkRun{service: s, member: c.member, plan: plan, quit: c.member.checker.quit, probe: func(context.Context) error {
 		c.probes = append(c.probes, time.Since(began))
-		if c.fails {
+		if c.fails.Load() {
 			return syscall.ECONNREFUSED
 		}
 		return nil
@@ -113,8 +114,7 @@ func TestHC03FirstResult(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := runChecks(t, model.Monitor{Type: "TCP"})
-				c.fails = tc.fails
+				c := runChecks(t, model.Monitor{Type: "TCP"}, tc.fails)
 				if got := c.after(0); got != tc.want {
 					t.Errorf("%s: %s, want %s", tc.reason, got, tc.want)
 				}
@@ -138,16 +138,16 @@ func TestHC03UnknownCountsAsUp(t *testing.T) {
 // down, two successes up; in between the checks come every second.
 func TestHC05Rhythm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := runChecks(t, model.Monitor{Type: "TCP"})
+		c := runChecks(t, model.Monitor{Type: "TCP"}, false)
 		c.after(0)
-		c.fails = true
+		c.fails.Store(true)
 		if got := c.after(5500 * time.Millisecond); got != model.MemberUp { // 4.5, 5.4
 			t.Errorf("after two failures: %s, want up", got)
 		}
 		if got := c.after(time.Second); got != model.MemberDown { // 6.3
 			t.Errorf("after three failures: %s, want down", got)
 		}
-		c.fails = false
+		c.fails.Store(false)
 		if got := c.after(4500 * time.Millisecond); got != model.MemberDown { // 10.8
 			t.Errorf("after one success: %s, want down", got)
 		}
@@ -210,12 +210,12 @@ func TestHC04QueueingIsNoFailure(t *testing.T) {
 
 func TestHC06RefusedTrafficChecksAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := runChecks(t, model.Monitor{Type: "TCP"})
+		c := runChecks(t, model.Monitor{Type: "TCP"}, false)
 		c.after(time.Second)
 		for range 100 {
 			c.service.connectFailed(c.member, syscall.ECONNREFUSED)
 		}
-		c.fails = true
+		c.fails.Store(true)
 		c.after(0)
 		if n := len(c.probes); n != 2 {
 			t.Errorf("a burst of refusals made %d checks, want 1 more than before", n-1)
