@@ -8,7 +8,10 @@
 // never drops a value in silence.
 package annotation
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Prefix starts every neutral annotation key: "fairlead.dev/<option>".
 const Prefix = "fairlead.dev/"

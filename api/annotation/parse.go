@@ -129,7 +129,7 @@ func (p *parser) unknown(options []Option) {
 	for _, key := range slices.Sorted(maps.Keys(p.in.Annotations)) {
 		v := p.in.Annotations[key]
 		w, written := p.in.Written[key]
-		if known[key] || written && v == w || !slices.ContainsFunc(prefixes(), func(x string) bool { return strings.HasPrefix(key, x) }) {
+		if known[key] || written && v == w || !underPrefix(key) {
 			continue
 		}
 		p.problems = append(p.problems, unknownKey(key, v, options))
@@ -139,4 +139,9 @@ func (p *parser) unknown(options []Option) {
 // prefixes returns what the keys that we claim to know begin with.
 func prefixes() []string {
 	return []string{Prefix, occmPrefix, metalLBPrefix, metalLBOldPrefix, cloudPrefix}
+}
+
+// underPrefix tells whether a key is one that we read all of.
+func underPrefix(key string) bool {
+	return slices.ContainsFunc(prefixes(), func(p string) bool { return strings.HasPrefix(key, p) })
 }
