@@ -213,6 +213,9 @@ func (o Option) Keys() []string {
 
 // Lookup finds an option by its neutral name, its neutral key or any alias.
 func Lookup(nameOrKey string) (Option, bool) {
+	if strings.Contains(nameOrKey, "/") && nameOrKey != sourceRangesKey && !underPrefix(nameOrKey) {
+		return Option{}, false
+	}
 	for _, o := range rows() {
 		if string(o.Name) == nameOrKey || slices.Contains(o.Keys(), nameOrKey) {
 			return o, true
