@@ -1,31 +1,46 @@
 package controller
 
 import (
-	"context"
-	"fmt"
-	"log/slog"
+	"cmp"
 	"maps"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/fairlead-lb/fairlead/api/v1alpha1"
 	"github.com/fairlead-lb/fairlead/internal/ipam"
 	"github.com/fairlead-lb/fairlead/internal/model"
 )
 
-// addressBook is address management shared by all workers.
+// addressBook is address management shared by all workers. What it decides is
+// in force at once and written down later, so it keeps account of what is not
+// written yet: a write that failed is made up for by whoever writes next.
 type addressBook struct {
 	mu    sync.Mutex
 	table *ipam.Table
 	// waiters have no address, or not the one they asked for.
 	waiters map[model.Key]bool
+	// unwritten are the addresses whose reservation may be written down
+	// otherwise than the table has it.
+	unwritten map[netip.Addr]bool
+	// claimed are the addresses, by the owner that took them up, whose
+	// reservation stays written down until the owner's record has them.
+	claimed map[model.Key][]netip.Addr
+	// moved are owners that gave something up since their record was written.
+	moved map[model.Key]bool
 	// changed wakes the expiry task.
 	changed chan struct{}
 }
 
 func newAddressBook(pools []ipam.Pool) *addressBook {
-	return &addressBook{table: ipam.NewTable(pools, nil), waiters: map[model.Key]bool{}, changed: make(chan struct{}, 1)}
+	return &addressBook{
+		table:     ipam.NewTable(pools, nil),
+		waiters:   map[model.Key]bool{},
+		unwritten: map[netip.Addr]bool{},
+		claimed:   map[model.Key][]netip.Addr{},
+		moved:     map[model.Key]bool{},
+		changed:   make(chan struct{}, 1),
+	}
 }
 
 func (b *addressBook) restore(holdings []ipam.Holding, reservations []ipam.Reservation) []ipam.Conflict {
@@ -36,29 +51,51 @@ func (b *addressBook) restore(holdings []ipam.Holding, reservations []ipam.Reser
 	}
 	for _, r := range reservations {
 		b.table.Reserve(r)
+		// The table takes no reservation for an owner that has the address: one
+		// that was written down just before a crash is to go.
+		if !slices.Contains(b.table.Reserved(r.Address), r) {
+			b.unwritten[r.Address] = true
+		}
 	}
 	b.wake()
 	return b.table.Conflicts()
 }
 
-// assignment is a verdict with what the owner holds after it, and whether that
-// differs from before.
+// assignment is a verdict with what the owner holds after it.
 type assignment struct {
 	ipam.Verdict
 	holding ipam.Holding
-	moved   bool
 }
 
-func (b *addressBook) assign(r ipam.Request, delay time.Duration, now time.Time) assignment {
-	r.Delay = delay
+func (b *addressBook) assign(r ipam.Request, now time.Time) assignment {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	before, had := b.table.Holding(r.Owner)
 	a := assignment{Verdict: b.table.Assign(r, now)}
 	a.holding, _ = b.table.Holding(r.Owner)
-	a.moved = had && !sameHolding(before, a.holding)
-	if len(a.Reserved) > 0 {
-		b.wake()
+	if had && !sameHolding(before, a.holding) {
+		b.moved[r.Owner] = true
+	}
+	for _, e := range a.Ended {
+		b.claimed[r.Owner] = append(b.claimed[r.Owner], e.Address)
+	}
+	b.reserved(a.Reserved)
+	return a
+}
+
+// preview returns what assign would, and leaves everything as it is.
+func (b *addressBook) preview(r ipam.Request, now time.Time) assignment {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	before, had := b.table.Holding(r.Owner)
+	a := assignment{Verdict: b.table.Assign(r, now)}
+	a.holding, _ = b.table.Holding(r.Owner)
+	b.table.Release(r.Owner, now, 0)
+	if had {
+		b.table.Restore(before)
+	}
+	for _, e := range a.Ended {
+		b.table.Reserve(e)
 	}
 	return a
 }
@@ -67,15 +104,49 @@ func sameHolding(a, b ipam.Holding) bool {
 	return slices.Equal(a.Addresses, b.Addresses) && slices.Equal(a.Ports, b.Ports) && a.Share == b.Share
 }
 
-func (b *addressBook) release(owner model.Key, now time.Time, delay time.Duration) []ipam.Reservation {
+// recorded notes that an owner's record has what the owner holds. It reports
+// whether the owner gave something up that others may wait for.
+func (b *addressBook) recorded(owner model.Key) (moved bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	moved = b.moved[owner]
+	b.close(owner)
+	return moved
+}
+
+// close ends the account of an owner's move.
+func (b *addressBook) close(owner model.Key) {
+	for _, a := range b.claimed[owner] {
+		b.unwritten[a] = true
+	}
+	delete(b.claimed, owner)
+	delete(b.moved, owner)
+}
+
+// reserved notes new reservations.
+func (b *addressBook) reserved(made []ipam.Reservation) {
+	for _, r := range made {
+		b.unwritten[r.Address] = true
+	}
+	if len(made) > 0 {
+		b.wake()
+	}
+}
+
+func (b *addressBook) release(owner model.Key, now time.Time, delay time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.waiters, owner)
-	reserved := b.table.Release(owner, now, delay)
-	if len(reserved) > 0 {
-		b.wake()
-	}
-	return reserved
+	b.close(owner)
+	b.reserved(b.table.Release(owner, now, delay))
+}
+
+// holds returns the addresses that an owner has.
+func (b *addressBook) holds(owner model.Key) []netip.Addr {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	h, _ := b.table.Holding(owner)
+	return h.Addresses
 }
 
 // wait notes whether an owner would profit from another address becoming free.
@@ -102,66 +173,45 @@ func (b *addressBook) wake() {
 	}
 }
 
-func (b *addressBook) expire(now time.Time) (ended []ipam.Reservation, next time.Time, more bool) {
+// expire ends what is over. It reports whether anything was, and when the next
+// reservation ends, if there is one.
+func (b *addressBook) expire(now time.Time) (ended bool, next time.Time, more bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	ended = b.table.Expire(now)
+	over := b.table.Expire(now)
+	for _, r := range over {
+		b.unwritten[r.Address] = true
+	}
 	next, more = b.table.NextExpiry()
-	return ended, next, more
+	return len(over) > 0, next, more
 }
 
-// expiryRetry is how long a reservation that could not be deleted waits for
-// the next attempt.
-const expiryRetry = 5 * time.Second
-
-// ExpireReservations ends reservations when their time is over and has those
-// looked at that wait for an address. It runs until ctx ends.
-func (c *Controller) ExpireReservations(ctx context.Context) error {
-	var open []ipam.Reservation
-	for {
-		ended, next, more := c.addresses.expire(c.Now())
-		if len(ended) > 0 {
-			c.enqueue(ctx, c.addresses.waiting())
-		}
-		open = append(open, ended...)
-		wait := next.Sub(c.Now())
-		if err := c.endReservations(ctx, open); err != nil {
-			c.Log.Warn("deleting reservations that are over", slog.Any("error", err))
-			wait, more = expiryRetry, true
-		} else {
-			open = nil
-		}
-		if c.sleep(ctx, wait, more) {
-			return nil
-		}
-	}
+// unwrittenNow returns the addresses whose reservations are to be written.
+func (b *addressBook) unwrittenNow() []netip.Addr {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(b.unwritten), netip.Addr.Compare)
 }
 
-// sleep waits for the time, if there is one, or for a new reservation. It
-// reports whether ctx has ended.
-func (c *Controller) sleep(ctx context.Context, wait time.Duration, timed bool) bool {
-	var timer <-chan time.Time
-	if timed {
-		t := time.NewTimer(max(wait, time.Millisecond))
-		defer t.Stop()
-		timer = t.C
+// take returns the reservation to be written down for an address, if any, and
+// counts it as written. Of several, which sharers leave behind, it is the one
+// that ends last: there is one resource an address.
+func (b *addressBook) take(a netip.Addr) (r ipam.Reservation, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.unwritten, a)
+	all := b.table.Reserved(a)
+	if len(all) == 0 {
+		return ipam.Reservation{}, false
 	}
-	select {
-	case <-ctx.Done():
-		return true
-	case <-c.addresses.changed:
-	case <-timer:
-	}
-	return false
+	return slices.MaxFunc(all, func(x, y ipam.Reservation) int {
+		return cmp.Or(x.Until.Compare(y.Until), x.For.Compare(y.For))
+	}), true
 }
 
-func (c *Controller) endReservations(ctx context.Context, ended []ipam.Reservation) error {
-	for _, r := range ended {
-		if err := c.Ledger.DeleteReservation(ctx, reservationName(r)); err != nil {
-			return fmt.Errorf("ending a reservation: %w", err)
-		}
-	}
-	return nil
+// putBack counts an address as unwritten again.
+func (b *addressBook) putBack(a netip.Addr) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.unwritten[a] = true
 }
-
-func reservationName(r ipam.Reservation) string { return v1alpha1.ReservationName(r.Address) }

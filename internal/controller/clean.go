@@ -21,7 +21,7 @@ import (
 // any more. The finalizer goes last, so a crash anywhere only starts it again.
 func (c *Controller) clean(ctx context.Context, key model.Key, view kube.View) error {
 	svc := view.Service
-	if c.holdsClean(svc) {
+	if c.holdsClean(view) {
 		return nil
 	}
 	names := slices.Sorted(maps.Keys(c.Providers))
@@ -48,13 +48,13 @@ func (c *Controller) clean(ctx context.Context, key model.Key, view kube.View) e
 	}
 	c.tellClean(svc, "DeletedLoadBalancer", "Deleted load balancer")
 	c.forget(key)
-	c.enqueue(ctx, c.addresses.waiting())
 	return nil
 }
 
 // holdsClean tells whether clean-up has to wait, and says so on the Service.
-func (c *Controller) holdsClean(svc *corev1.Service) bool {
-	paused := svc != nil && isPaused(svc)
+func (c *Controller) holdsClean(view kube.View) bool {
+	svc := view.Service
+	paused := svc != nil && isPaused(view)
 	if !c.Observe && !paused {
 		return false
 	}
@@ -68,8 +68,12 @@ func (c *Controller) holdsClean(svc *corev1.Service) bool {
 	return true
 }
 
-func isPaused(svc *corev1.Service) bool {
-	paused, _ := annotation.Parse(annotation.Input{Annotations: svc.Annotations}).Values.Bool(annotation.Paused)
+func isPaused(view kube.View) bool {
+	in := annotation.Input{Annotations: view.Service.Annotations}
+	if view.Record != nil {
+		in.Accepted = acceptedOf(view.Record)
+	}
+	paused, _ := annotation.Parse(in).Values.Bool(annotation.Paused)
 	return paused
 }
 
@@ -96,11 +100,11 @@ func (c *Controller) removeFrom(ctx context.Context, name string, key model.Key)
 
 // release gives the key's addresses back, held for it for the release delay.
 func (c *Controller) release(ctx context.Context, key model.Key) error {
-	for _, r := range c.addresses.release(key, c.Now(), c.ReleaseDelay) {
-		if err := c.Ledger.PutReservation(ctx, reservationName(r), reservationSpec(r)); err != nil {
-			return err
-		}
+	c.addresses.release(key, c.Now(), c.ReleaseDelay)
+	if err := c.writeReservations(ctx); err != nil {
+		return err
 	}
+	c.enqueue(ctx, c.addresses.waiting())
 	return nil
 }
 
@@ -123,18 +127,21 @@ func (c *Controller) letGo(ctx context.Context, svc *corev1.Service, view kube.V
 	return c.Writer.SetFinalizers(ctx, svc, keep)
 }
 
-// actedAsDefault tells whether the shared finalizer was ours to set.
+// actedAsDefault tells whether the shared finalizer was ours to set. Without a
+// record it is taken for ours beside our own: left behind it would block the
+// deletion for good, and who else needs it sets it again.
 func actedAsDefault(svc *corev1.Service, view kube.View) bool {
 	if view.Record != nil {
 		return view.Record.Spec.Class == ""
 	}
-	return svc.Spec.LoadBalancerClass == nil && slices.Contains(svc.Finalizers, translate.Finalizer)
+	return slices.Contains(svc.Finalizers, translate.Finalizer)
 }
 
 // ignore leaves a key alone that nothing claims, but for what we said on a
 // Service that was never served, and what a backend held for it at the start.
 func (c *Controller) ignore(ctx context.Context, key model.Key, svc *corev1.Service) error {
 	c.forget(key)
+	c.addresses.wait(key, false)
 	if svc != nil && othersService(svc) && svc.DeletionTimestamp == nil {
 		if err := c.Writer.ClearStatus(ctx, svc); err != nil {
 			return err

@@ -84,6 +84,8 @@ type Config struct {
 type Controller struct {
 	Config
 	addresses *addressBook
+	// writing is held by who writes reservations.
+	writing sync.Mutex
 
 	mu      sync.Mutex
 	started bool
@@ -256,6 +258,16 @@ func (c *Controller) forget(key model.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.memory, key)
+}
+
+// nextLook is when a key is looked at again if nothing changes before: at the
+// resync, or when the ingress need not be left to a rival any longer.
+func (c *Controller) nextLook(key model.Key) time.Duration {
+	after := c.resyncAfter(key)
+	if truce := c.recall(key).rivalry.until.Sub(c.Now()); truce > 0 && (after == 0 || truce < after) {
+		return truce
+	}
+	return after
 }
 
 // resyncAfter spreads the periodic passes over the second half of the period,

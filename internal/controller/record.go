@@ -38,7 +38,7 @@ func recordSpec(p *pass) v1alpha1.ServiceRecordSpec {
 			spec.AcceptedOptions[string(name)] = text
 		}
 	}
-	if p.view.Record != nil {
+	if p.recorded() {
 		spec.Written, spec.Backend = p.view.Record.Spec.Written, p.view.Record.Spec.Backend
 	}
 	return spec

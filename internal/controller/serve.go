@@ -43,23 +43,35 @@ type pass struct {
 // serve reads, decides and writes for one Service that is ours and wanted.
 func (c *Controller) serve(ctx context.Context, key model.Key, view kube.View, claim translate.Claim) (time.Duration, error) {
 	p := &pass{key: key, view: view, claim: claim, provider: c.Providers[claim.Provider]}
-	if err := c.dropFormerOwner(ctx, p); err != nil {
-		return 0, err
-	}
-	p.asked = translate.Service(source(p))
-	p.hold = c.Observe || p.asked.Paused
-	if !p.asked.Blocked {
-		if err := c.secure(ctx, p); err != nil {
-			return 0, err
-		}
-	}
-	if err := c.program(ctx, p); err != nil {
+	if err := c.act(ctx, p); err != nil {
 		return 0, err
 	}
 	if err := c.report(ctx, p); err != nil {
 		return 0, errors.Join(p.failure, err)
 	}
-	return c.resyncAfter(key), p.failure
+	return c.nextLook(key), p.failure
+}
+
+// act decides and carries out. What fails in a backend becomes the pass's
+// failure, which is reported; an error of the API ends the pass.
+func (c *Controller) act(ctx context.Context, p *pass) error {
+	c.translate(p)
+	if err := c.dropFormerOwner(ctx, p); err != nil || p.failure != nil {
+		return err
+	}
+	if !p.asked.Blocked {
+		if err := c.secure(ctx, p); err != nil {
+			return err
+		}
+	}
+	c.program(ctx, p)
+	return nil
+}
+
+// translate reads what the Service asks for.
+func (c *Controller) translate(p *pass) {
+	p.asked = translate.Service(source(p))
+	p.hold = c.Observe || p.asked.Paused
 }
 
 func source(p *pass) translate.Source {
@@ -69,27 +81,32 @@ func source(p *pass) translate.Source {
 		Provider: annotation.Provider(traits.Name), Protocols: traits.Protocols,
 		// A Service that carries our finalizer was accepted before, even when
 		// its record is lost.
-		New: p.view.Record == nil && !slices.Contains(p.view.Service.Finalizers, translate.Finalizer),
+		New: !p.recorded() && !slices.Contains(p.view.Service.Finalizers, translate.Finalizer),
 	}
-	if p.view.Record != nil {
+	if p.recorded() {
 		src.Accepted = acceptedOf(p.view.Record)
 		src.Written = p.view.Record.Spec.Written
 	}
 	return src
 }
 
+// recorded tells whether the record is that of this very Service, and not one
+// that an earlier Service of the same name left behind.
+func (p *pass) recorded() bool {
+	return p.view.Record != nil && p.view.Record.Spec.ServiceRef.UID == p.view.Service.UID
+}
+
 // dropFormerOwner removes what an earlier Service of the same name, or another
 // provider, left behind, before anything is made for this one.
 func (c *Controller) dropFormerOwner(ctx context.Context, p *pass) error {
 	record := p.view.Record
-	if record == nil || (record.Spec.ServiceRef.UID == p.view.Service.UID && record.Spec.Provider == p.claim.Provider) {
-		return nil
-	}
-	if c.Observe {
+	if record == nil || p.hold || (p.recorded() && record.Spec.Provider == p.claim.Provider) {
 		return nil
 	}
 	if err := c.removeFrom(ctx, record.Spec.Provider, p.key); err != nil {
-		return err
+		p.failure = err
+		p.want.Addresses = c.addresses.holds(p.key)
+		return nil
 	}
 	if record.Spec.Provider == p.claim.Provider {
 		// The same name gets the same address: the holding passes on.
@@ -102,6 +119,7 @@ func (c *Controller) dropFormerOwner(ctx context.Context, p *pass) error {
 		return err
 	}
 	p.view.Record = nil
+	c.translate(p)
 	return nil
 }
 
@@ -113,29 +131,46 @@ func (c *Controller) secure(ctx context.Context, p *pass) error {
 	}
 	p.want = p.asked.Balancer
 	if p.provider.Traits().Addresses == provider.FromPools {
-		p.verdict = c.addresses.assign(p.asked.Request, c.ReleaseDelay, c.Now())
+		p.verdict = c.decideAddresses(p)
 		p.want.Addresses = p.verdict.Addresses
 		p.want.Listeners = without(p.want.Listeners, p.verdict.RefusedPorts)
 	}
 	if p.hold {
 		return nil
 	}
-	for _, r := range p.verdict.Reserved {
-		if err := c.Ledger.PutReservation(ctx, reservationName(r), reservationSpec(r)); err != nil {
-			return err
-		}
+	// An address that was given up is written down as reserved before the
+	// record forgets it, and one that was taken up stays reserved until the
+	// record has it: at no moment can a restart give it to somebody else.
+	if err := c.writeReservations(ctx); err != nil {
+		return err
 	}
 	if err := c.Ledger.PutRecord(ctx, p.view.Record, recordSpec(p)); err != nil {
 		return err
 	}
-	if p.verdict.moved {
+	if c.addresses.recorded(p.key) {
 		c.enqueue(ctx, c.addresses.waiting())
 	}
-	return c.endReservations(ctx, p.verdict.Ended)
+	return c.writeReservations(ctx)
+}
+
+// decideAddresses assigns addresses, or only says which ones it would while
+// nothing may be written.
+func (c *Controller) decideAddresses(p *pass) assignment {
+	request := p.asked.Request
+	request.Delay = c.ReleaseDelay
+	if p.hold {
+		return c.addresses.preview(request, c.Now())
+	}
+	return c.addresses.assign(request, c.Now())
 }
 
 func (c *Controller) guard(ctx context.Context, p *pass) error {
-	want := withFinalizers(p.view.Service.Finalizers, p.claim.Finalizers)
+	have := p.view.Service.Finalizers
+	if p.recorded() && p.view.Record.Spec.Class == "" && p.view.Service.Spec.LoadBalancerClass != nil {
+		// It got a class meanwhile, and the shared finalizer was ours to set.
+		have = slices.DeleteFunc(slices.Clone(have), func(f string) bool { return f == translate.SharedFinalizer })
+	}
+	want := withFinalizers(have, p.claim.Finalizers)
 	if p.hold || slices.Equal(want, p.view.Service.Finalizers) {
 		return nil
 	}
@@ -159,43 +194,49 @@ func without(listeners []model.Listener, refused []model.PortError) []model.List
 	})
 }
 
-// program brings the backend to the plan. An error of the backend is kept for
-// the report; it does not stop the report.
-func (c *Controller) program(ctx context.Context, p *pass) error {
+// program brings the backend to the plan.
+func (c *Controller) program(ctx context.Context, p *pass) {
+	p.errors = slices.Concat(p.asked.PortErrors, p.verdict.RefusedPorts)
 	have, err := p.provider.Observe(ctx, p.key)
 	if err != nil {
-		return fmt.Errorf("observing balancer %s: %w", p.key, err)
+		p.failure = fmt.Errorf("observing balancer %s: %w", p.key, err)
+		have.Balancer.Addresses = kube.AddressesOf(p.view.Service)
+		p.adoptAddresses(have)
+		return
 	}
 	p.observed = have
-	p.errors = slices.Concat(p.asked.PortErrors, p.verdict.RefusedPorts)
 	p.plan = planFor(p)
-	if p.hold || p.plan.Empty() {
-		p.errors = mergeErrors(p.errors, healthErrors(p.observed))
-		p.adoptAddresses()
-		return nil
+	if !p.hold && !p.plan.Empty() {
+		c.apply(ctx, p)
 	}
+	p.errors = mergeErrors(p.errors, healthErrors(p.observed))
+	p.adoptAddresses(p.observed)
+}
+
+// apply carries the plan out and looks at what came of it.
+func (c *Controller) apply(ctx context.Context, p *pass) {
 	if c.announces(p) {
 		c.Writer.Tell(p.view.Service, kube.Event{Reason: "EnsuringLoadBalancer", Message: "Ensuring load balancer"}, c.Now())
 	}
 	portErrors, err := p.provider.Apply(ctx, p.plan)
 	if err != nil {
 		p.failure = fmt.Errorf("applying the plan for balancer %s: %w", p.key, err)
-		return nil
+		return
 	}
+	p.errors = mergeErrors(p.errors, portErrors)
 	c.Log.Info("applied a plan", slog.String("service", p.key.String()), slog.String("step", p.plan.Summary()))
-	if p.observed, err = p.provider.Observe(ctx, p.key); err != nil {
+	seen, err := p.provider.Observe(ctx, p.key)
+	if err != nil {
 		p.failure = fmt.Errorf("observing balancer %s: %w", p.key, err)
-		return nil
+		return
 	}
-	p.errors = mergeErrors(p.errors, portErrors, healthErrors(p.observed))
-	p.adoptAddresses()
-	return nil
+	p.observed = seen
 }
 
 // adoptAddresses takes over the addresses that a backend chose.
-func (p *pass) adoptAddresses() {
-	if p.provider.Traits().Addresses == provider.FromBackend {
-		p.want.Addresses = p.observed.Balancer.Addresses
+func (p *pass) adoptAddresses(o model.Observed) {
+	if p.provider.Traits().Addresses == provider.FromBackend && !p.asked.Blocked {
+		p.want.Addresses = o.Balancer.Addresses
 	}
 }
 
@@ -279,10 +320,13 @@ func statusInput(p *pass, published []status.Ingress) status.Input {
 	in := status.Input{
 		Want: p.want, Ports: p.asked.Ports, Hostname: p.asked.Hostname,
 		ProxyMode: p.provider.Traits().ProxyMode, Problems: p.asked.Problems, Blocked: p.asked.Blocked,
-		PortErrors: p.errors, Observed: p.observed, Published: published,
+		PortErrors: p.errors, Observed: p.observed, Published: published, Held: p.hold,
 	}
 	if r := p.verdict.Reason; r != "" && r != ipam.AddressAssigned {
 		in.Address = status.Notice{Reason: string(r), Message: p.verdict.Message}
+	}
+	if p.failure == nil && !p.hold && p.provider.Traits().Addresses == provider.FromBackend && len(p.want.Addresses) == 0 {
+		in.Address = status.Notice{Reason: status.ReasonNoAddress, Message: fmt.Sprintf("Provider %s has not given an address yet; the Service is looked at again as soon as it has.", p.claim.Provider)}
 	}
 	if p.asked.NoNodes {
 		in.Note = "No node is eligible as a member; check the nodes, their labels and the option node-selector. The last ones keep their place."

@@ -40,6 +40,14 @@ func (t *Table) Reservations() []Reservation {
 	return all
 }
 
+// Reserved returns the reservations of an address, sorted by owner.
+func (t *Table) Reserved(a netip.Addr) []Reservation {
+	if s := t.slots[a.Unmap()]; s != nil {
+		return slices.Clone(s.reserved)
+	}
+	return nil
+}
+
 // Conflicts returns the pairs of owners that hold one address but may not,
 // sorted by address, then keys. Only Restore makes any: each keeps what it was
 // restored with until its next Assign settles the ports.

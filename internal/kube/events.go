@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,6 +20,14 @@ import (
 // eventBacklog bounds the events that wait to be written; beyond it they are
 // dropped and logged: an event is a courtesy, never a state.
 const eventBacklog = 4096
+
+// toldLimit bounds how many events are known to exist. When it is reached all
+// are forgotten; telling one again then takes a request more.
+const toldLimit = 16384
+
+// eventMessageLimit is the longest message that the API takes, in bytes
+// (core/v1 validation).
+const eventMessageLimit = 1024
 
 // warningSlot is the slot of the one warning of a Service.
 const warningSlot = "warning"
@@ -68,10 +77,22 @@ func eventOf(svc *corev1.Service, e Event, now time.Time) *corev1.Event {
 		InvolvedObject: corev1.ObjectReference{
 			APIVersion: "v1", Kind: "Service", Namespace: svc.Namespace, Name: svc.Name, UID: svc.UID,
 		},
-		Type: kind, Reason: e.Reason, Message: e.Message, Count: 1, FirstTimestamp: at, LastTimestamp: at,
+		Type: kind, Reason: e.Reason, Message: clip(e.Message), Count: 1, FirstTimestamp: at, LastTimestamp: at,
 		Source:              corev1.EventSource{Component: FieldManager},
 		ReportingController: "fairlead.dev/controller",
 	}
+}
+
+// clip cuts a text at a rune boundary so that the API takes it.
+func clip(s string) string {
+	if len(s) <= eventMessageLimit {
+		return s
+	}
+	cut := eventMessageLimit - len("…")
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + "…"
 }
 
 func eventName(svc *corev1.Service, slot string) string {
@@ -142,6 +163,9 @@ func (e *events) count(event *corev1.Event) int32 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	name := types.NamespacedName{Namespace: event.Namespace, Name: event.Name}
+	if len(e.told) >= toldLimit {
+		clear(e.told)
+	}
 	e.told[name]++
 	return e.told[name]
 }

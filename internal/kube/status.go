@@ -158,6 +158,17 @@ func IngressOf(svc *corev1.Service) []status.Ingress {
 	return out
 }
 
+// AddressesOf returns the addresses that a Service publishes.
+func AddressesOf(svc *corev1.Service) []netip.Addr {
+	var out []netip.Addr
+	for _, i := range IngressOf(svc) {
+		if i.IP.IsValid() {
+			out = append(out, i.IP)
+		}
+	}
+	return out
+}
+
 // says tells whether the Service says all that it shall and nothing of ours
 // that it shall not.
 func says(svc *corev1.Service, said Said) bool {

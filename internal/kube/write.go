@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -21,12 +22,27 @@ import (
 var ErrMovedOn = errors.New("the object has changed since it was read")
 
 // movedOn sorts the API's answers to a write on an old view (kubernetes: 404
-// and 409, and 422 where the uid, the type or deletion forbids the write).
+// and 409, and 422 where the uid, the type or deletion forbids the write). Any
+// other 422 is about what we wrote: reading again would not cure it.
 func movedOn(err error) error {
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err) {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || forbiddenByChange(err) {
 		return fmt.Errorf("%w: %w", ErrMovedOn, err)
 	}
 	return err
+}
+
+// forbiddenByChange tells whether a write is invalid only because the object
+// is another one by now (metadata.uid), is being deleted (no finalizer may be
+// added) or is no load balancer any more (status.loadBalancer.ingress).
+func forbiddenByChange(err error) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	causes := status.Status().Details.Causes
+	return len(causes) > 0 && !slices.ContainsFunc(causes, func(c metav1.StatusCause) bool {
+		return c.Field != "metadata.uid" && c.Field != "metadata.finalizers" && c.Field != "status.loadBalancer.ingress"
+	})
 }
 
 // SetFinalizers replaces a Service's finalizers by a merge patch that holds its

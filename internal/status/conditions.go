@@ -28,6 +28,7 @@ func problemClasses() []problemClass {
 		{annotation.Unknown, ReasonUnknownOptions, true, true},
 		{annotation.NotYet, ReasonOptionsNotYet, true, true},
 		{annotation.Conflict, ReasonOptionsConflict, false, true},
+		{annotation.Unmatched, ReasonOptionsUnmatched, false, true},
 		{annotation.OldMeaning, ReasonOptionsOldMeaning, false, true},
 		{annotation.Adjusted, ReasonOptionsAdjusted, false, true},
 		{annotation.NotApplicable, ReasonOptionsNotApplicable, false, false},
@@ -44,6 +45,7 @@ func acceptedCondition(in Input) Condition {
 		}
 	}
 	if in.Blocked {
+		c.True = false
 		c.Message = join(c.Message, "Nothing is served until this is mended.")
 	}
 	return c

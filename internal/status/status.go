@@ -30,6 +30,7 @@ const (
 	ReasonOptionsNotYet        = "OptionsNotSupported"
 	ReasonOptionsNotApplicable = "OptionsNotApplicable"
 	ReasonOptionsConflict      = "OptionsConflict"
+	ReasonOptionsUnmatched     = "OptionsUnmatched"
 	ReasonOptionsOldMeaning    = "OptionsReadAsBefore"
 	ReasonOptionsAdjusted      = "OptionsAdjusted"
 )
@@ -70,6 +71,9 @@ type Input struct {
 	// Hold says why nothing is written (observe mode, paused) and what would
 	// be; empty when nothing holds or nothing would change.
 	Hold Notice
+	// Held: nothing is written but reports, also when nothing would change; the
+	// ingress is left as it is published.
+	Held bool
 	// Note is one sentence more to say while all is served; empty: none.
 	Note       string
 	PortErrors []model.PortError
@@ -140,13 +144,17 @@ func Of(in Input) Report {
 	return report
 }
 
-// ingress publishes the assigned addresses once the backend has them, and
-// otherwise leaves what is published, less what is no longer held.
+// ingress publishes the assigned addresses once the backend has them. While
+// nothing may be written it leaves what is published, and after a failure as
+// well, less what is no longer held.
 func ingress(in Input) []Ingress {
 	if in.Rival != "" {
 		return nil
 	}
-	if in.Hold.Set() || in.Failure.Set() {
+	if in.Held {
+		return in.Published
+	}
+	if in.Failure.Set() {
 		return stillHeld(in.Published, in.Want.Addresses)
 	}
 	if in.Blocked || len(in.Want.Addresses) == 0 {

@@ -59,8 +59,12 @@ func collect(svc *corev1.Service, port corev1.ServicePort, slicesIn []discoveryv
 	return nil
 }
 
+// collectFamily returns the endpoints of one family, each address once: while
+// slices are rearranged an endpoint may stand in two of them (discovery/v1,
+// EndpointSlice), and one that is ready in either is ready.
 func collectFamily(family corev1.IPFamily, port corev1.ServicePort, slicesIn []discoveryv1.EndpointSlice) []endpoint {
 	var out []endpoint
+	at := map[netip.AddrPort]int{}
 	for i := range slicesIn {
 		s := &slicesIn[i]
 		if string(s.AddressType) != string(family) {
@@ -71,7 +75,16 @@ func collectFamily(family corev1.IPFamily, port corev1.ServicePort, slicesIn []d
 			continue
 		}
 		for j := range s.Endpoints {
-			out = append(out, endpointsOf(&s.Endpoints[j], number)...)
+			e, ok := endpointOf(&s.Endpoints[j], number)
+			if !ok {
+				continue
+			}
+			if first, twice := at[e.address]; twice {
+				out[first] = either(out[first], e)
+				continue
+			}
+			at[e.address] = len(out)
+			out = append(out, e)
 		}
 	}
 	return out
@@ -92,30 +105,35 @@ func slicePort(s *discoveryv1.EndpointSlice, port corev1.ServicePort) (uint16, b
 	return 0, false
 }
 
-func endpointsOf(e *discoveryv1.Endpoint, port uint16) []endpoint {
+// either joins two entries of one address: the ready one stands.
+func either(a, b endpoint) endpoint {
+	if b.ready && !a.ready {
+		return b
+	}
+	return a
+}
+
+// endpointOf returns an endpoint that serves, at its first address: consumers
+// use no other (discovery/v1 Endpoint.addresses).
+func endpointOf(e *discoveryv1.Endpoint, port uint16) (endpoint, bool) {
 	ready := e.Conditions.Ready == nil || *e.Conditions.Ready
 	serving := ready
 	if e.Conditions.Serving != nil {
 		serving = *e.Conditions.Serving || ready
 	}
-	if !serving {
-		return nil
+	if !serving || len(e.Addresses) == 0 {
+		return endpoint{}, false
 	}
-	var out []endpoint
-	// Consumers use the first address only (discovery/v1 Endpoint.addresses).
-	for _, text := range e.Addresses[:min(1, len(e.Addresses))] {
-		a, err := netip.ParseAddr(text)
-		if err != nil {
-			continue
-		}
-		out = append(out, endpoint{
-			address: netip.AddrPortFrom(a.Unmap(), port),
-			name:    targetName(e),
-			node:    deref(e.NodeName),
-			ready:   ready,
-		})
+	a, err := netip.ParseAddr(e.Addresses[0])
+	if err != nil {
+		return endpoint{}, false
 	}
-	return out
+	return endpoint{
+		address: netip.AddrPortFrom(a.Unmap(), port),
+		name:    targetName(e),
+		node:    deref(e.NodeName),
+		ready:   ready,
+	}, true
 }
 
 func targetName(e *discoveryv1.Endpoint) string {

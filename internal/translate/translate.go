@@ -122,6 +122,10 @@ func (r *Result) listeners(src Source) {
 	r.NoNodes = nodes && len(members) == 0
 	for _, p := range src.Service.Spec.Ports {
 		port := portOf(p)
+		if slices.Contains(r.Ports, port) {
+			// The API takes none twice (core/v1 validation).
+			continue
+		}
 		r.Ports = append(r.Ports, port)
 		switch {
 		case !slices.Contains(src.Protocols, port.Protocol):
