@@ -1,3 +1,5 @@
+//go:build unix
+
 package devcluster_test
 
 import (
@@ -10,7 +12,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -127,18 +131,53 @@ func TestCluster(t *testing.T) {
 		if err := c.Stop(); err != nil {
 			t.Fatal(err)
 		}
-		again := devclustertest.Start(t, options)
-		if got := kubectl(t, again, "get", "service", "web", "-o", "name"); got != "service/web\n" {
+		c = devclustertest.Start(t, options)
+		if got := kubectl(t, c, "get", "service", "web", "-o", "name"); got != "service/web\n" {
 			t.Errorf("after a restart: %q", got)
 		}
 	})
+	t.Run("Killed", func(t *testing.T) {
+		c, err := devcluster.Start(t.Context(), options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kubectl(t, c, "create", "namespace", "last-words")
+		kill(t, options.Dir)
+		if err := c.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
+			t.Errorf("a killed cluster ended with %v", err)
+		}
+		again := devclustertest.Start(t, options)
+		if got := kubectl(t, again, "get", "namespace", "last-words", "-o", "name"); got != "namespace/last-words\n" {
+			t.Errorf("after a kill: %q", got)
+		}
+	})
+}
+
+// kill ends the process that runs a cluster in dir, as the kernel does when
+// memory is short.
+func kill(t *testing.T, dir string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // testControllers has a pod found by a dual-stack Service, and the objects of a
 // deleted Service and namespace cleaned up.
 func testControllers(t *testing.T, c *devcluster.Cluster, workload string) {
 	kubectl(t, c, "create", "namespace", "passing")
-	kubectl(t, c, "apply", "-n", "passing", "-f", workload)
+	eventually(t, "pods can be created in a new namespace", func() error {
+		_, err := c.Kubectl(t.Context(), "apply", "-n", "passing", "-f", workload)
+		return err
+	})
 	kubectl(t, c, "apply", "-f", workload)
 	kubectl(t, c, "patch", "pod", "web-0", "--subresource=status", "--type=merge", "-p", podStatus)
 	slices := []string{"get", "endpointslices", "-l", "kubernetes.io/service-name=web", "-o",
