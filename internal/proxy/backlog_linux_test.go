@@ -45,48 +45,48 @@ func TestTC13ClientFinWhileConnecting(t *testing.T) {
 		all, _ := io.ReadAll(c)
 		_, _ = c.Write(bytes.ToUpper(all))
 	})
-	l := listener(tcpPort(80), hanging(t), member)
+	l := listener(tcpPort(8080), hanging(t), member)
 	l.Timeouts.MemberConnect = 300 * time.Millisecond
 	r.set(l)
 	for range 2 { // one of them begins with the member that hangs
-		c := r.dial(80)
+		c := r.dial(8080)
 		write(t, c, "hello")
 		_ = c.CloseWrite()
 		if got := mustFinish(t, c); got != "HELLO" {
 			t.Errorf("got %q, want HELLO", got)
 		}
 	}
-	if r.port(tcpPort(80)).Retries == 0 {
+	if r.port(tcpPort(8080)).Retries == 0 {
 		t.Error("no connection began with the member that hangs")
 	}
 }
 
 func TestTC13ClientResetWhileConnecting(t *testing.T) {
 	r := newRig(t, Config{})
-	l := listener(tcpPort(80), hanging(t))
+	l := listener(tcpPort(8080), hanging(t))
 	l.Timeouts.MemberConnect = time.Hour
 	one := 1
 	l.ConnectionLimit = &one
 	r.set(l)
-	c := r.dial(80)
+	c := r.dial(8080)
 	write(t, c, "bytes do not hide the reset")
-	eventually(t, "the session is connecting", func() bool { return r.port(tcpPort(80)).Members[0].Active == 1 })
+	eventually(t, "the session is connecting", func() bool { return r.port(tcpPort(8080)).Members[0].Active == 1 })
 	if err := netio.Reset(c); err != nil {
 		t.Fatal(err)
 	}
-	r.closedBy(tcpPort(80), ReasonClientReset)
-	if got := r.port(tcpPort(80)); got.Active != 0 || got.Members[0].Active != 0 {
+	r.closedBy(tcpPort(8080), ReasonClientReset)
+	if got := r.port(tcpPort(8080)); got.Active != 0 || got.Members[0].Active != 0 {
 		t.Errorf("%d connections and %d links are left, want none", got.Active, got.Members[0].Active)
 	}
 }
 
 func TestTC15ConnectTimeout(t *testing.T) {
 	r := newRig(t, Config{})
-	l := listener(tcpPort(80), hanging(t))
+	l := listener(tcpPort(8080), hanging(t))
 	l.Timeouts.MemberConnect = 100 * time.Millisecond
 	r.set(l)
-	r.refused(80)
-	r.closedBy(tcpPort(80), ReasonConnect)
+	r.refused(8080)
+	r.closedBy(tcpPort(8080), ReasonConnect)
 	if got := r.State(r.owner).Health[0].Members[0].Cause; got != "no answer within 100ms" {
 		t.Errorf("cause %q, want the time-out", got)
 	}

@@ -19,8 +19,8 @@ func TestTC01HalfClose(t *testing.T) {
 		}
 	})
 	r := newRig(t, Config{})
-	r.set(listener(tcpPort(80), member))
-	c := r.dial(80)
+	r.set(listener(tcpPort(8080), member))
+	c := r.dial(8080)
 	write(t, c, string(bytes.Repeat([]byte("y"), up)))
 	if err := c.CloseWrite(); err != nil {
 		t.Fatal(err)
@@ -28,8 +28,8 @@ func TestTC01HalfClose(t *testing.T) {
 	if got := mustFinish(t, c); len(got) != down {
 		t.Errorf("got %d bytes after our FIN, want %d", len(got), down)
 	}
-	r.closedBy(tcpPort(80), ReasonDone)
-	got := r.port(tcpPort(80)).Members[0]
+	r.closedBy(tcpPort(8080), ReasonDone)
+	got := r.port(tcpPort(8080)).Members[0]
 	if got.ToMember != up || got.FromMember != down {
 		t.Errorf("counted %d bytes to the member and %d from it, want %d and %d", got.ToMember, got.FromMember, up, down)
 	}
@@ -46,8 +46,8 @@ func TestTC01MemberHalfClose(t *testing.T) {
 		got <- string(all)
 	})
 	r := newRig(t, Config{})
-	r.set(listener(tcpPort(80), member))
-	c := r.dial(80)
+	r.set(listener(tcpPort(8080), member))
+	c := r.dial(8080)
 	if s := mustFinish(t, c); s != "bye" {
 		t.Errorf("got %q, want %q", s, "bye")
 	}
@@ -56,7 +56,7 @@ func TestTC01MemberHalfClose(t *testing.T) {
 	if s := <-got; s != "still here" {
 		t.Errorf("the member got %q, want %q", s, "still here")
 	}
-	r.closedBy(tcpPort(80), ReasonDone)
+	r.closedBy(tcpPort(8080), ReasonDone)
 }
 
 func TestTC02FinTimeout(t *testing.T) {
@@ -66,13 +66,13 @@ func TestTC02FinTimeout(t *testing.T) {
 		ended <- netio.WaitBroken(c)
 	})
 	r := newRig(t, Config{FinTimeout: 100 * time.Millisecond})
-	r.set(listener(tcpPort(80), member))
-	c := r.dial(80)
+	r.set(listener(tcpPort(8080), member))
+	c := r.dial(8080)
 	if err := c.CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
 	mustFinish(t, c)
-	r.closedBy(tcpPort(80), ReasonFin)
+	r.closedBy(tcpPort(8080), ReasonFin)
 }
 
 func TestTC03ClientReset(t *testing.T) {
@@ -82,17 +82,17 @@ func TestTC03ClientReset(t *testing.T) {
 		ended <- err
 	})
 	r := newRig(t, Config{})
-	r.set(listener(tcpPort(80), member))
-	c := r.dial(80)
+	r.set(listener(tcpPort(8080), member))
+	c := r.dial(8080)
 	write(t, c, "cut upload")
-	eventually(t, "the upload arrives", func() bool { return r.port(tcpPort(80)).Members[0].ToMember > 0 })
+	eventually(t, "the upload arrives", func() bool { return r.port(tcpPort(8080)).Members[0].ToMember > 0 })
 	if err := netio.Reset(c); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-ended; netio.CauseOf(err) != netio.WasReset {
 		t.Errorf("the member's connection ended with %v, want a reset", err)
 	}
-	r.closedBy(tcpPort(80), ReasonClientReset)
+	r.closedBy(tcpPort(8080), ReasonClientReset)
 }
 
 // TestTC03ResetAfterFin covers the time in which nobody reads from the client.
@@ -103,17 +103,17 @@ func TestTC03ResetAfterFin(t *testing.T) {
 		ended <- netio.WaitBroken(c)
 	})
 	r := newRig(t, Config{})
-	r.set(listener(tcpPort(80), member))
-	c := r.dial(80)
+	r.set(listener(tcpPort(8080), member))
+	c := r.dial(8080)
 	_ = c.CloseWrite()
-	eventually(t, "the session is half closed", func() bool { return r.port(tcpPort(80)).Active == 1 && r.port(tcpPort(80)).Members[0].Active == 1 })
+	eventually(t, "the session is half closed", func() bool { return r.port(tcpPort(8080)).Active == 1 && r.port(tcpPort(8080)).Members[0].Active == 1 })
 	if err := netio.Reset(c); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-ended; netio.CauseOf(err) != netio.WasReset {
 		t.Errorf("the member's connection ended with %v, want a reset", err)
 	}
-	r.closedBy(tcpPort(80), ReasonClientReset)
+	r.closedBy(tcpPort(8080), ReasonClientReset)
 }
 
 func TestTC04MemberReset(t *testing.T) {
@@ -124,12 +124,12 @@ func TestTC04MemberReset(t *testing.T) {
 		_ = c.SetLinger(0) // and the harness closes
 	})
 	r := newRig(t, Config{})
-	r.set(listener(tcpPort(80), member))
-	c := r.dial(80)
+	r.set(listener(tcpPort(8080), member))
+	c := r.dial(8080)
 	read(t, c, len("half a download"))
 	write(t, c, "x")
 	mustReset(t, c)
-	r.closedBy(tcpPort(80), ReasonMemberReset)
+	r.closedBy(tcpPort(8080), ReasonMemberReset)
 }
 
 func TestTC05BytesBeforeFin(t *testing.T) {
@@ -138,18 +138,18 @@ func TestTC05BytesBeforeFin(t *testing.T) {
 		_, _ = c.Write(bytes.Repeat([]byte("z"), size))
 	})
 	r := newRig(t, Config{})
-	r.set(listener(tcpPort(80), member))
-	c := r.dial(80)
+	r.set(listener(tcpPort(8080), member))
+	c := r.dial(8080)
 	// A small receive buffer keeps most bytes in the relay when the FIN comes.
 	if err := c.SetReadBuffer(32 << 10); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the member has sent what fits", func() bool { return r.port(tcpPort(80)).Members[0].FromMember > 0 })
+	eventually(t, "the member has sent what fits", func() bool { return r.port(tcpPort(8080)).Members[0].FromMember > 0 })
 	if got := mustFinish(t, c); len(got) != size {
 		t.Errorf("got %d bytes before FIN, want %d", len(got), size)
 	}
 	_ = c.Close()
-	r.closedBy(tcpPort(80), ReasonDone)
+	r.closedBy(tcpPort(8080), ReasonDone)
 }
 
 // TestTC06LastBytes closes on the member's side with unread bytes: the kernel
@@ -162,8 +162,8 @@ func TestTC06LastBytes(t *testing.T) {
 		_, _ = io.ReadFull(c, buf) // the client has the answer; its second byte is here
 	})
 	r := newRig(t, Config{})
-	r.set(listener(tcpPort(80), member))
-	c := r.dial(80)
+	r.set(listener(tcpPort(8080), member))
+	c := r.dial(8080)
 	write(t, c, "1")
 	if got := read(t, c, len("too large")); got != "too large" {
 		t.Errorf("got %q, want the member's last words", got)
@@ -180,15 +180,15 @@ func TestTC07Idle(t *testing.T) {
 			ended <- err
 		})
 		r := newRig(t, Config{})
-		l := listener(tcpPort(80), member)
+		l := listener(tcpPort(8080), member)
 		l.Timeouts.ClientData = 100 * time.Millisecond
 		r.set(l)
-		c := r.dial(80)
+		c := r.dial(8080)
 		mustFinish(t, c)
 		if err := <-ended; err != nil {
 			t.Errorf("the member's connection ended with %v, want FIN", err)
 		}
-		r.closedBy(tcpPort(80), ReasonClientIdle)
+		r.closedBy(tcpPort(8080), ReasonClientIdle)
 	})
 	t.Run("RST", func(t *testing.T) {
 		ended := make(chan error, 1)
@@ -198,10 +198,10 @@ func TestTC07Idle(t *testing.T) {
 			ended <- err
 		})
 		r := newRig(t, Config{})
-		l := listener(tcpPort(80), member)
+		l := listener(tcpPort(8080), member)
 		l.Timeouts.MemberData = time.Second
 		r.set(l)
-		c := r.dial(80)
+		c := r.dial(8080)
 		if err := <-ended; err == nil {
 			t.Error("64 MiB went out to a client that reads nothing")
 		}

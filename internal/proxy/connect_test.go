@@ -14,9 +14,9 @@ import (
 func TestTC10RetryOnAnotherMember(t *testing.T) {
 	r := newRig(t, Config{})
 	dead, alive := deadAddress(t), named(t, "a")
-	r.set(listener(tcpPort(80), dead, alive))
+	r.set(listener(tcpPort(8080), dead, alive))
 	for range 6 {
-		c := r.dial(80)
+		c := r.dial(8080)
 		if got := read(t, c, 1); got != "a" {
 			t.Errorf("greeted by %q, want a", got)
 		}
@@ -24,7 +24,7 @@ func TestTC10RetryOnAnotherMember(t *testing.T) {
 	}
 	// A retry is a pick as well, so how often the dead member comes first
 	// depends on the position; it cannot be never.
-	if got := r.port(tcpPort(80)).Retries; got == 0 {
+	if got := r.port(tcpPort(8080)).Retries; got == 0 {
 		t.Error("no retry was needed though one of two members is dead")
 	}
 }
@@ -33,10 +33,10 @@ func TestTC10ThreeTries(t *testing.T) {
 	r := newRig(t, Config{Random: func() uint64 { return 0 }})
 	// Ordered by address, round robin meets the living one last.
 	members := []netip.AddrPort{deadAddress(t), deadAddress(t), deadAddress(t), deadAddress(t)}
-	r.set(listener(tcpPort(80), members...))
-	r.refused(80)
-	r.closedBy(tcpPort(80), ReasonConnect)
-	stats := r.port(tcpPort(80))
+	r.set(listener(tcpPort(8080), members...))
+	r.refused(8080)
+	r.closedBy(tcpPort(8080), ReasonConnect)
+	stats := r.port(tcpPort(8080))
 	tried := 0
 	for _, m := range stats.Members {
 		tried += int(m.Total)
@@ -57,14 +57,14 @@ func TestTC11NoRetryAfterPayload(t *testing.T) {
 		_ = c.SetLinger(0)
 	})
 	r := newRig(t, Config{Random: func() uint64 { return 0 }})
-	l := listener(tcpPort(80), member)
+	l := listener(tcpPort(8080), member)
 	l.Pool.ProxyProtocol = model.ProxyV2
 	r.set(l)
-	c := r.dial(80)
+	c := r.dial(8080)
 	write(t, c, "payload")
 	mustReset(t, c)
-	r.closedBy(tcpPort(80), ReasonMemberReset)
-	if s := r.port(tcpPort(80)); s.Retries != 0 || s.Members[0].Total != 1 {
+	r.closedBy(tcpPort(8080), ReasonMemberReset)
+	if s := r.port(tcpPort(8080)); s.Retries != 0 || s.Members[0].Total != 1 {
 		t.Errorf("%d retries, %d connections to the member; want 0 and 1", s.Retries, s.Members[0].Total)
 	}
 }
@@ -75,8 +75,8 @@ func TestTC11NoRetryAfterPayload(t *testing.T) {
 func TestTC11RetryKeepsPayload(t *testing.T) {
 	client, server := tcpPair(t)
 	write(t, client, "payload")
-	svc := newService(New(Config{}), model.Key{}, listener(tcpPort(80)))
-	l := listener(tcpPort(80))
+	svc := newService(New(Config{}), model.Key{}, listener(tcpPort(8080)))
+	l := listener(tcpPort(8080))
 	l.Pool.ProxyProtocol = model.ProxyV2
 	svc.apply(l)
 	x := newSession(t.Context(), svc, server)
@@ -119,17 +119,17 @@ func tcpPair(t *testing.T) (client, server *net.TCPConn) {
 
 func TestTC12AllDead(t *testing.T) {
 	r := newRig(t, Config{})
-	l := listener(tcpPort(80), deadAddress(t), deadAddress(t))
+	l := listener(tcpPort(8080), deadAddress(t), deadAddress(t))
 	l.Timeouts.MemberConnect = time.Hour // no pause of ours may depend on it
 	r.set(l)
-	r.refused(80)
-	r.closedBy(tcpPort(80), ReasonConnect)
+	r.refused(8080)
+	r.closedBy(tcpPort(8080), ReasonConnect)
 }
 
 func TestTC14ServerSpeaksFirst(t *testing.T) {
 	r := newRig(t, Config{})
-	r.set(listener(tcpPort(25), named(t, "220 ready")))
-	if got := read(t, r.dial(25), 9); got != "220 ready" {
+	r.set(listener(tcpPort(8025), named(t, "220 ready")))
+	if got := read(t, r.dial(8025), 9); got != "220 ready" {
 		t.Errorf("got %q, want the server's greeting", got)
 	}
 }

@@ -2,22 +2,22 @@ package proxy
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
 	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/fairlead-lb/fairlead/internal/model"
 	"github.com/fairlead-lb/fairlead/internal/netio"
+	"github.com/fairlead-lb/fairlead/internal/testenv"
 )
 
 // patienceOfTests bounds every wait of a test. Only a failing test waits so long.
@@ -66,18 +66,26 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// testAddress returns a loopback address that no other test, process or run has.
+// testAddress returns a loopback address that no other test, process or run
+// has until this test ends: whoever holds its last port has it.
 func testAddress(t *testing.T) netip.Addr {
 	t.Helper()
-	n := uint32(os.Getpid())<<9 + testAddresses().Add(1)
-	var b [4]byte
-	binary.BigEndian.PutUint32(b[:], n)
-	// 127.64.0.0/10, kept away from the addresses that people use.
-	return netip.AddrFrom4([4]byte{127, 64 | b[1]&63, b[2], b[3]})
+	testenv.Require(t, "all of 127.0.0.0/8 on the loopback interface (Linux)", runtime.GOOS == "linux")
+	for {
+		n := rand.Uint32()
+		// 127.64.0.0/10, kept away from the addresses that people use.
+		a := netip.AddrFrom4([4]byte{127, 64 | byte(n>>16)&63, byte(n >> 8), byte(n)})
+		l, err := netio.ListenTCP(netip.AddrPortFrom(a, 65535))
+		if netio.CauseOf(err) == netio.AddressInUse {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		return a
+	}
 }
-
-// testAddresses returns the counter of addresses given to tests.
-var testAddresses = sync.OnceValue(func() *atomic.Uint32 { return new(atomic.Uint32) })
 
 // rig is a running proxy with one owner.
 type rig struct {
@@ -167,7 +175,6 @@ func (r *rig) closedBy(p model.Port, why Reason) {
 			if c.Reason == why {
 				return true
 			}
-			r.t.Helper()
 		}
 		return false
 	})

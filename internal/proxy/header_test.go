@@ -93,7 +93,7 @@ func TestPPW02OneWrite(t *testing.T) {
 			got := make(chan string, 1)
 			at := netip.AddrPortFrom(testAddress(t), 8080)
 			r := newRig(t, Config{})
-			l := listener(tcpPort(80), at)
+			l := listener(tcpPort(8080), at)
 			l.Pool.ProxyProtocol = version
 			p := New(Config{})
 			svc := newService(p, r.owner, l)
@@ -134,12 +134,12 @@ func TestPPW02OneWrite(t *testing.T) {
 // before the header is through; the next one gets a header of its own.
 func TestPPW04HeaderForEachTry(t *testing.T) {
 	r := newRig(t, Config{})
-	l := listener(tcpPort(80), deadAddress(t), believing(t, netip.AddrPortFrom(testAddress(t), 8080)))
+	l := listener(tcpPort(8080), deadAddress(t), believing(t, netip.AddrPortFrom(testAddress(t), 8080)))
 	l.Pool.ProxyProtocol = model.ProxyV1
 	r.set(l)
 	for range 4 {
-		c := r.dial(80)
-		want := fmt.Sprintf("v1 %v>%v\n", netio.Local(c), r.at(80))
+		c := r.dial(8080)
+		want := fmt.Sprintf("v1 %v>%v\n", netio.Local(c), r.at(8080))
 		if got := read(t, c, len(want)); got != want {
 			t.Errorf("the member believed %q, want %q", got, want)
 		}
@@ -162,17 +162,17 @@ func TestPPW07LiveSwitch(t *testing.T) {
 			got <- string(buf[:n])
 		}
 	})
-	l := listener(tcpPort(80), at)
+	l := listener(tcpPort(8080), at)
 	r.set(l)
-	plain := r.dial(80)
+	plain := r.dial(8080)
 	write(t, plain, "1")
 	if s := <-got; s != "1" {
 		t.Errorf("got %q, want 1", s)
 	}
 	l.Pool.ProxyProtocol = model.ProxyV1
 	r.set(l)
-	proxied := r.dial(80)
-	if s, want := <-got, string(appendHeader(nil, model.ProxyV1, netio.Local(proxied), r.at(80))); s != want {
+	proxied := r.dial(8080)
+	if s, want := <-got, string(appendHeader(nil, model.ProxyV1, netio.Local(proxied), r.at(8080))); s != want {
 		t.Errorf("got %q, want %q", s, want)
 	}
 	write(t, plain, "2")
@@ -185,7 +185,7 @@ func TestPPW07LiveSwitch(t *testing.T) {
 	if s := <-got; s != "3" {
 		t.Errorf("the connection with a header brought %q, want 3", s)
 	}
-	write(t, r.dial(80), "4")
+	write(t, r.dial(8080), "4")
 	if s := <-got; s != "4" {
 		t.Errorf("a new connection brought %q, want 4", s)
 	}

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -31,17 +33,17 @@ func TestHC02Monitors(t *testing.T) {
 		want   checkPlan
 		note   string
 	}{
-		"None":         {reason: "nobody asked", port: tcpPort(80)},
-		"HC01Defaults": {reason: "dead within 18 s, back within 10 s", port: tcpPort(80), in: model.Monitor{Type: "TCP"}, want: checkPlan{tcp, model.ProxyV2}},
-		"HC02Longer": {reason: "a time-out longer than the delay would make checks overlap", port: tcpPort(80),
+		"None":         {reason: "nobody asked", port: tcpPort(8080)},
+		"HC01Defaults": {reason: "dead within 18 s, back within 10 s", port: tcpPort(8080), in: model.Monitor{Type: "TCP"}, want: checkPlan{tcp, model.ProxyV2}},
+		"HC02Longer": {reason: "a time-out longer than the delay would make checks overlap", port: tcpPort(8080),
 			in: with(func(m *model.Monitor) { m.Timeout = 6 * time.Second }), note: HealthMonitorInvalid},
-		"Negative": {reason: "no count is below one", port: tcpPort(80),
+		"Negative": {reason: "no count is below one", port: tcpPort(8080),
 			in: with(func(m *model.Monitor) { m.MaxRetriesDown = -1 }), note: HealthMonitorInvalid},
-		"UnknownType": {reason: "it cannot be guessed", port: tcpPort(80), in: with(func(m *model.Monitor) { m.Type = "PING" }), note: HealthMonitorInvalid},
-		"HTTP": {reason: "a connect is checked instead, and that is said", port: tcpPort(80),
+		"UnknownType": {reason: "it cannot be guessed", port: tcpPort(8080), in: with(func(m *model.Monitor) { m.Type = "PING" }), note: HealthMonitorInvalid},
+		"HTTP": {reason: "a connect is checked instead, and that is said", port: tcpPort(8080),
 			in: with(func(m *model.Monitor) { m.Type = "HTTP" }), want: checkPlan{tcp, model.ProxyV2}, note: HealthMonitorNotSupported},
-		"HC11UDP": {reason: "a UDP port answers no connect", port: udpPort(53), in: tcp, note: HealthMonitorNotSupported},
-		"PPH02OtherPort": {reason: "another port gets no header", port: udpPort(53),
+		"HC11UDP": {reason: "a UDP port answers no connect", port: udpPort(5353), in: tcp, note: HealthMonitorNotSupported},
+		"PPH02OtherPort": {reason: "another port gets no header", port: udpPort(5353),
 			in: with(func(m *model.Monitor) { m.Port = 8081 }), want: checkPlan{with(func(m *model.Monitor) { m.Port = 8081 }), model.ProxyNone}},
 	}
 	for name, tc := range cases {
@@ -67,6 +69,7 @@ func TestHC02Monitors(t *testing.T) {
 type checked struct {
 	service *service
 	member  *member
+	mu      sync.Mutex
 	probes  []time.Duration // when, since the start
 	fails   atomic.Bool
 }
@@ -76,7 +79,7 @@ type checked struct {
 func runChecks(t *testing.T, m model.Monitor, fails bool) *checked {
 	t.Helper()
 	p := New(Config{Random: func() uint64 { return 0 }})
-	l := listener(tcpPort(80), netip.MustParseAddrPort("10.0.0.1:80"))
+	l := listener(tcpPort(8080), netip.MustParseAddrPort("10.0.0.1:80"))
 	s := newService(p, model.Key{Name: "web"}, l)
 	s.apply(l)
 	c := &checked{service: s, member: s.snapshot.Load().members[0].member}
@@ -85,7 +88,9 @@ func runChecks(t *testing.T, m model.Monitor, fails bool) *checked {
 	c.member.checker.begin(plan)
 	began := time.Now()
 	run := checkRun{service: s, member: c.member, plan: plan, quit: c.member.checker.quit, probe: func(context.Context) error {
+		c.mu.Lock()
 		c.probes = append(c.probes, time.Since(began))
+		c.mu.Unlock()
 		if c.fails.Load() {
 			return syscall.ECONNREFUSED
 		}
@@ -94,6 +99,13 @@ func runChecks(t *testing.T, m model.Monitor, fails bool) *checked {
 	go run.loop(t.Context())
 	t.Cleanup(c.member.checker.stop)
 	return c
+}
+
+// times returns when checks were made so far.
+func (c *checked) times() []time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.probes)
 }
 
 // after waits and returns the member's state.
@@ -158,7 +170,7 @@ func TestHC05Rhythm(t *testing.T) {
 		synctest.Wait()
 		ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 		want := []time.Duration{0, ms(4500), ms(5400), ms(6300), ms(10800), ms(11700)}
-		if diff := cmp.Diff(want, c.probes); diff != "" {
+		if diff := cmp.Diff(want, c.times()); diff != "" {
 			t.Errorf("HC-04, HC-05: times of the checks (-want +got):\n%s", diff)
 		}
 		if diff := cmp.Diff([]model.Key{{Name: "web"}}, c.service.proxy.news.take()); diff != "" {
@@ -188,7 +200,7 @@ func TestHC04QueueingIsNoFailure(t *testing.T) {
 		for range checksInFlight {
 			p.checks <- struct{}{}
 		}
-		l := listener(tcpPort(80), netip.MustParseAddrPort("10.0.0.1:80"))
+		l := listener(tcpPort(8080), netip.MustParseAddrPort("10.0.0.1:80"))
 		c.service = newService(p, model.Key{Name: "web"}, l)
 		c.service.apply(l)
 		c.member = c.service.snapshot.Load().members[0].member
@@ -212,12 +224,12 @@ func TestHC06RefusedTrafficChecksAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := runChecks(t, model.Monitor{Type: "TCP"}, false)
 		c.after(time.Second)
+		c.fails.Store(true)
 		for range 100 {
 			c.service.connectFailed(c.member, syscall.ECONNREFUSED)
 		}
-		c.fails.Store(true)
 		c.after(0)
-		if n := len(c.probes); n != 2 {
+		if n := len(c.times()); n != 2 {
 			t.Errorf("a burst of refusals made %d checks, want 1 more than before", n-1)
 		}
 		// One refusal and one check: two of three failures.
@@ -238,7 +250,7 @@ func TestHC07CheckConnectsAndResets(t *testing.T) {
 		got <- err
 	})
 	r := newRig(t, Config{Random: func() uint64 { return 0 }})
-	l := listener(tcpPort(80), member)
+	l := listener(tcpPort(8080), member)
 	l.Pool.Monitor = model.Monitor{Type: "TCP", Delay: time.Hour, Timeout: patienceOfTests}
 	r.set(l)
 	if err := <-got; !errors.Is(err, syscall.ECONNRESET) {
@@ -253,34 +265,54 @@ func TestHC07CheckConnectsAndResets(t *testing.T) {
 // health returns that of the first member of the first port.
 func (r *rig) health() model.MemberHealth { return r.State(r.owner).Health[0].Members[0] }
 
+// healthOf returns that of a member of the first port.
+func (r *rig) healthOf(a netip.AddrPort) model.MemberHealth {
+	for _, m := range r.State(r.owner).Health[0].Members {
+		if m.Address == a {
+			return m
+		}
+	}
+	return model.MemberHealth{}
+}
+
+// member returns the counters of a member of a port.
+func (r *rig) member(p model.Port, a netip.AddrPort) MemberStats {
+	for _, m := range r.port(p).Members {
+		if m.Address == a {
+			return m
+		}
+	}
+	return MemberStats{}
+}
+
 // TestHC14DownIsLeft stops a member: it gets no traffic from then on, and comes
 // back by itself.
 func TestHC14DownIsLeft(t *testing.T) {
 	r := newRig(t, Config{})
 	at := netip.AddrPortFrom(testAddress(t), 8080)
 	_, stop := backendAt(t, at, greet("a"))
-	l := listener(tcpPort(80), at, named(t, "b"))
+	l := listener(tcpPort(8080), at, named(t, "b"))
 	l.Pool.Monitor = model.Monitor{Type: "TCP", Delay: 50 * time.Millisecond, Timeout: 50 * time.Millisecond, MaxRetries: 1, MaxRetriesDown: 1}
 	r.set(l)
-	eventually(t, "the member is up", func() bool { return r.health().State == model.MemberUp })
+	eventually(t, "the member is up", func() bool { return r.healthOf(at).State == model.MemberUp })
 	stop()
-	eventually(t, "the member is down", func() bool { return r.health().State == model.MemberDown })
-	if got := r.health().Cause; got != "connection refused" {
+	eventually(t, "the member is down", func() bool { return r.healthOf(at).State == model.MemberDown })
+	if got := r.healthOf(at).Cause; got != "connection refused" {
 		t.Errorf("cause %q, want connection refused", got)
 	}
-	before := r.port(tcpPort(80)).Members[0].Total
+	before := r.member(tcpPort(8080), at).Total
 	for range 6 {
-		c := r.dial(80)
+		c := r.dial(8080)
 		if got := read(t, c, 1); got != "b" {
 			t.Errorf("went to %q, want b", got)
 		}
 		_ = c.Close()
 	}
-	if got := r.port(tcpPort(80)).Members[0].Total; got != before {
+	if got := r.member(tcpPort(8080), at).Total; got != before {
 		t.Errorf("the member that is down was chosen %d times", got-before)
 	}
 	backendAt(t, at, greet("a"))
-	eventually(t, "the member is up again", func() bool { return r.health().State == model.MemberUp })
+	eventually(t, "the member is up again", func() bool { return r.healthOf(at).State == model.MemberUp })
 }
 
 // TestHC13ChangedCheck keeps the state until the new check has spoken.
@@ -304,14 +336,14 @@ func TestHC13ChangedCheck(t *testing.T) {
 func TestConnectErrorsAreShown(t *testing.T) {
 	r := newRig(t, Config{})
 	at := deadAddress(t)
-	r.set(listener(tcpPort(80), at))
-	r.refused(80)
+	r.set(listener(tcpPort(8080), at))
+	r.refused(8080)
 	<-r.changed
 	if got := r.health(); got.Cause != "connection refused" || got.State != model.MemberUnknown {
 		t.Errorf("health %+v, want unknown by connection refused", got)
 	}
 	backendAt(t, at, greet("a"))
-	read(t, r.dial(80), 1)
+	read(t, r.dial(8080), 1)
 	<-r.changed
 	if got := r.health().Cause; got != "" {
 		t.Errorf("cause %q after a good connection, want none", got)
@@ -328,18 +360,18 @@ func TestHeaderHint(t *testing.T) {
 		}
 	})
 	r := newRig(t, Config{})
-	l := listener(tcpPort(80), member)
+	l := listener(tcpPort(8080), member)
 	l.Pool.ProxyProtocol = model.ProxyV2
 	r.set(l)
 	for i := range headerTrials {
 		if got := r.health().Cause; got != "" {
 			t.Errorf("after %d connections: %q", i, got)
 		}
-		c := r.dial(80)
+		c := r.dial(8080)
 		mustFinish(t, c)
 		_ = c.Close()
 		eventually(t, "the connection is counted", func() bool {
-			s := r.port(tcpPort(80))
+			s := r.port(tcpPort(8080))
 			return s.Active == 0 && s.Accepted == uint64(i+1)
 		})
 	}
@@ -350,7 +382,7 @@ func TestHeaderHint(t *testing.T) {
 		t.Errorf("cause %q, want %q", got, want)
 	}
 	learned.Store(true)
-	c := r.dial(80)
+	c := r.dial(8080)
 	mustFinish(t, c)
 	_ = c.Close()
 	<-r.changed
@@ -362,14 +394,14 @@ func TestHeaderHint(t *testing.T) {
 // TestHeaderHintIsNoAccusation: a client that hangs up first proves nothing.
 func TestHeaderHintIsNoAccusation(t *testing.T) {
 	r := newRig(t, Config{})
-	l := listener(tcpPort(80), backend(t, func(c *net.TCPConn) { _, _ = io.Copy(io.Discard, c) }))
+	l := listener(tcpPort(8080), backend(t, func(c *net.TCPConn) { _, _ = io.Copy(io.Discard, c) }))
 	l.Pool.ProxyProtocol = model.ProxyV1
 	r.set(l)
 	for range headerTrials + 1 {
-		_ = r.dial(80).Close()
+		_ = r.dial(8080).Close()
 	}
 	eventually(t, "all are over", func() bool {
-		s := r.port(tcpPort(80))
+		s := r.port(tcpPort(8080))
 		return s.Active == 0 && s.Accepted == headerTrials+1
 	})
 	if got := r.health().Cause; got != "" {

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -25,17 +26,17 @@ func limited(l model.Listener, n int) model.Listener {
 func TestTL01QueueAtTheLimit(t *testing.T) {
 	r := newRig(t, Config{})
 	member := named(t, "a")
-	r.set(limited(listener(tcpPort(80), member), 1))
-	first := r.dial(80)
+	r.set(limited(listener(tcpPort(8080), member), 1))
+	first := r.dial(8080)
 	read(t, first, 1)
-	second := r.dial(80) // connected, but nobody speaks
+	second := r.dial(8080) // connected, but nobody speaks
 	if err := second.SetReadDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := second.Read(make([]byte, 1)); netio.CauseOf(err) != netio.TimedOut {
 		t.Errorf("beyond the limit: read %d bytes, %v; want silence", n, err)
 	}
-	if got := r.port(tcpPort(80)).Active; got != 1 {
+	if got := r.port(tcpPort(8080)).Active; got != 1 {
 		t.Errorf("%d connections are active, want 1", got)
 	}
 	_ = first.Close()
@@ -48,20 +49,20 @@ func TestTL01QueueAtTheLimit(t *testing.T) {
 func TestTL02RaisedLive(t *testing.T) {
 	r := newRig(t, Config{})
 	member := named(t, "a")
-	r.set(limited(listener(tcpPort(80), member), 1))
-	first := r.dial(80)
+	r.set(limited(listener(tcpPort(8080), member), 1))
+	first := r.dial(8080)
 	read(t, first, 1)
-	second := r.dial(80)
-	r.set(limited(listener(tcpPort(80), member), 2))
+	second := r.dial(8080)
+	r.set(limited(listener(tcpPort(8080), member), 2))
 	read(t, second, 1)
-	r.set(limited(listener(tcpPort(80), member), 1))
+	r.set(limited(listener(tcpPort(8080), member), 1))
 	write(t, first, "x")
 	write(t, second, "y")
 	if got := read(t, first, 1) + read(t, second, 1); got != "xy" {
 		t.Errorf("after lowering the limit got %q, want both connections alive", got)
 	}
-	r.set(listener(tcpPort(80), member))
-	read(t, r.dial(80), 1)
+	r.set(listener(tcpPort(8080), member))
+	read(t, r.dial(8080), 1)
 }
 
 // TestTL03NoOverAdmission lets many clients race for a few slots.
@@ -76,11 +77,11 @@ func TestTL03NoOverAdmission(t *testing.T) {
 		now.Add(-1)
 	})
 	r := newRig(t, Config{})
-	r.set(limited(listener(tcpPort(80), member), limit))
+	r.set(limited(listener(tcpPort(8080), member), limit))
 	var all sync.WaitGroup
 	for range clients {
 		all.Go(func() {
-			c := dialTest(t, r.at(80))
+			c := dialTest(t, r.at(8080))
 			if _, err := c.Write([]byte("x")); err != nil {
 				t.Error(err)
 			}
@@ -96,8 +97,8 @@ func TestTL03NoOverAdmission(t *testing.T) {
 	if got := most.Load(); got > limit {
 		t.Errorf("%d connections at once, want at most %d", got, limit)
 	}
-	eventually(t, "all slots are free again", func() bool { return r.port(tcpPort(80)).Active == 0 })
-	if got := r.port(tcpPort(80)).Accepted; got != clients {
+	eventually(t, "all slots are free again", func() bool { return r.port(tcpPort(8080)).Active == 0 })
+	if got := r.port(tcpPort(8080)).Accepted; got != clients {
 		t.Errorf("%d connections were let in, want %d", got, clients)
 	}
 }
@@ -134,18 +135,18 @@ func TestTL04SourceRanges(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			l := listener(tcpPort(80), member)
+			l := listener(tcpPort(8080), member)
 			for _, p := range tc.ranges {
 				l.AllowedCIDRs = append(l.AllowedCIDRs, netip.MustParsePrefix(p))
 			}
 			r.set(l)
-			before := r.port(tcpPort(80))
+			before := r.port(tcpPort(8080))
 			if !tc.denied {
-				read(t, dialTest(t, r.at(80)), 1)
+				read(t, dialTest(t, r.at(8080)), 1)
 				return
 			}
-			r.refused(80)
-			after := r.port(tcpPort(80))
+			r.refused(8080)
+			after := r.port(tcpPort(8080))
 			if after.Denied != before.Denied+1 || after.Accepted != before.Accepted {
 				t.Errorf("%s: counted %d denied, %d accepted more; want 1 and 0", tc.reason, after.Denied-before.Denied, after.Accepted-before.Accepted)
 			}
@@ -156,11 +157,11 @@ func TestTL04SourceRanges(t *testing.T) {
 func TestTL05Budget(t *testing.T) {
 	r := newRig(t, Config{})
 	r.budget.total = filesPerConnection
-	r.set(listener(tcpPort(80), named(t, "a")))
-	first := r.dial(80)
+	r.set(listener(tcpPort(8080), named(t, "a")))
+	first := r.dial(8080)
 	read(t, first, 1)
-	second := r.dial(80)
-	eventually(t, "the shortage is counted", func() bool { return r.port(tcpPort(80)).OutOfFiles > 1 })
+	second := r.dial(8080)
+	eventually(t, "the shortage is counted", func() bool { return r.port(tcpPort(8080)).OutOfFiles > 1 })
 	_ = first.Close()
 	read(t, second, 1)
 }
@@ -170,16 +171,16 @@ func TestTL05Budget(t *testing.T) {
 func TestTL05OutOfFiles(t *testing.T) {
 	r := newRig(t, Config{})
 	member := named(t, "a")
-	r.set(listener(tcpPort(80), member))
-	read(t, r.dial(80), 1)
-	client := unconnected(t, r.at(80))
+	r.set(listener(tcpPort(8080), member))
+	read(t, r.dial(8080), 1)
+	client := unconnected(t, r.at(8080))
 	release := exhaustFiles(t)
 	client.connect()
-	eventually(t, "the shortage is counted", func() bool { return r.port(tcpPort(80)).OutOfFiles > 0 })
+	eventually(t, "the shortage is counted", func() bool { return r.port(tcpPort(8080)).OutOfFiles > 0 })
 	release()
 	read(t, client.conn(), 1)
 	const most = 1000
-	if got := r.port(tcpPort(80)).OutOfFiles; got > most {
+	if got := r.port(tcpPort(8080)).OutOfFiles; got > most {
 		t.Errorf("tried %d times while there were no descriptors", got)
 	}
 }
@@ -213,11 +214,11 @@ func exhaustFiles(t *testing.T) (restore func()) {
 
 func TestTL06SilentClient(t *testing.T) {
 	r := newRig(t, Config{})
-	l := listener(tcpPort(80), backend(t, func(c *net.TCPConn) { _, _ = io.Copy(io.Discard, c) }))
+	l := listener(tcpPort(8080), backend(t, func(c *net.TCPConn) { _, _ = io.Copy(io.Discard, c) }))
 	l.Timeouts.ClientData = 50 * time.Millisecond
 	r.set(l)
-	mustFinish(t, r.dial(80)) // it never sent a byte
-	r.closedBy(tcpPort(80), ReasonClientIdle)
+	mustFinish(t, r.dial(8080)) // it never sent a byte
+	r.closedBy(tcpPort(8080), ReasonClientIdle)
 }
 
 // TestTB01Backpressure has a sender with much to say and a client that does
@@ -236,9 +237,9 @@ func TestTB01Backpressure(t *testing.T) {
 		}
 	})
 	r := newRig(t, Config{})
-	r.set(listener(tcpPort(80), member))
+	r.set(listener(tcpPort(8080), member))
 	before := heap()
-	c := r.dial(80)
+	c := r.dial(8080)
 	last := int64(-1)
 	stalled := func() bool {
 		n := sent.Load()
@@ -317,6 +318,53 @@ func TestTB03Splice(t *testing.T) {
 	if allocated > most {
 		t.Errorf("%v allocations for a chunk, want at most %d", allocated, most)
 	}
+}
+
+// TestTB04IdleHoldsNothing has many connections carry bytes and then fall
+// silent: their pipes are given back.
+func TestTB04IdleHoldsNothing(t *testing.T) {
+	const connections = 50
+	r := newRig(t, Config{})
+	// One endless copy in the member would hold a pipe all the time.
+	r.set(listener(tcpPort(8080), backend(t, func(c *net.TCPConn) {
+		buf := make([]byte, 1)
+		for {
+			if _, err := c.Read(buf); err != nil {
+				return
+			}
+			_, _ = c.Write(buf)
+		}
+	})))
+	for range connections {
+		c := r.dial(8080)
+		write(t, c, "x")
+		read(t, c, 1)
+	}
+	const most = connections / 2 // a pipe has two ends; all in use would be four for each connection
+	eventually(t, "pipes are given back", func() bool {
+		runtime.GC()
+		return pipes(t) <= most
+	})
+	if got := r.port(tcpPort(8080)).Active; got != connections {
+		t.Errorf("%d connections are open, want %d", got, connections)
+	}
+}
+
+// pipes counts the ends of pipes that this process has.
+func pipes(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, e := range entries {
+		to, err := os.Readlink("/proc/self/fd/" + e.Name())
+		if err == nil && strings.HasPrefix(to, "pipe:") {
+			n++
+		}
+	}
+	return n
 }
 
 func carryAll(t *testing.T, p *netio.Pump, out *net.TCPConn, n int) {

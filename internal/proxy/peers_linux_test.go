@@ -213,8 +213,8 @@ func checkBelieved(t *testing.T, rc receiver, version model.ProxyProtocol, vip n
 func TestRealReceiversWithoutHeader(t *testing.T) {
 	rc := startHAProxy(t)
 	r := newRig(t, Config{})
-	r.set(listener(tcpPort(80), rc.v4))
-	c := r.dial(80)
+	r.set(listener(tcpPort(8080), rc.v4))
+	c := r.dial(8080)
 	write(t, c, rc.ask)
 	got, _ := io.ReadAll(net.Conn(c))
 	if strings.Contains(string(got), "src=") {

@@ -79,7 +79,7 @@ func TestLB01EveryWindow(t *testing.T) {
 // service with members 10.0.0.0:8080, 10.0.0.1:8080 … of weight 1.
 func testService(t *testing.T, cfg Config, change func(*model.Listener), members int) *service {
 	t.Helper()
-	l := listener(tcpPort(80))
+	l := listener(tcpPort(8080))
 	for _, c := range candidates(make([]int, members)...) {
 		l.Pool.Members = append(l.Pool.Members, model.Member{Address: c.address, Weight: 1})
 	}
@@ -338,23 +338,23 @@ func TestLB11FailOpen(t *testing.T) {
 
 func TestLB12NoMembers(t *testing.T) {
 	r := newRig(t, Config{})
-	r.set(listener(tcpPort(80)))
-	r.refused(80)
-	r.closedBy(tcpPort(80), ReasonNoMember)
+	r.set(listener(tcpPort(8080)))
+	r.refused(8080)
+	r.closedBy(tcpPort(8080), ReasonNoMember)
 }
 
 func TestLB15Draining(t *testing.T) {
 	r := newRig(t, Config{DrainTimeout: time.Second, Random: func() uint64 { return 0 }})
 	a, b := named(t, "a"), named(t, "b")
-	l := listener(tcpPort(80), a)
+	l := listener(tcpPort(8080), a)
 	r.set(l)
-	c := r.dial(80)
+	c := r.dial(8080)
 	read(t, c, 1)
-	l = listener(tcpPort(80), a, b)
+	l = listener(tcpPort(8080), a, b)
 	l.Pool.Members[0].Weight = 0
 	r.set(l)
 	for range 3 {
-		if got := read(t, r.dial(80), 1); got != "b" {
+		if got := read(t, r.dial(8080), 1); got != "b" {
 			t.Errorf("a new connection went to %q, want b", got)
 		}
 	}
@@ -363,7 +363,7 @@ func TestLB15Draining(t *testing.T) {
 		t.Errorf("the draining member's connection echoed %q, want x", got)
 	}
 	mustReset(t, c)
-	r.closedBy(tcpPort(80), ReasonDrain)
+	r.closedBy(tcpPort(8080), ReasonDrain)
 }
 
 // TestLB15DrainStartsOnce: reconciles in between do not put it off, and a

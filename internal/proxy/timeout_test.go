@@ -28,7 +28,7 @@ func TestTT03OctaviasNumbers(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, notes := resolveTimeouts(model.Listener{Port: tcpPort(80), Timeouts: tc.in})
+			got, notes := resolveTimeouts(model.Listener{Port: tcpPort(8080), Timeouts: tc.in})
 			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(timeouts{})); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
 			}
@@ -39,9 +39,9 @@ func TestTT03OctaviasNumbers(t *testing.T) {
 	}
 }
 
-// TestTT04AnyByteRefreshes is a download with a silent client, and an upload
+// TestTT04TT09AnyByteRefreshes is a download with a silent client, and an upload
 // to a silent member: both go on much longer than the time-outs.
-func TestTT04AnyByteRefreshes(t *testing.T) {
+func TestTT04TT09AnyByteRefreshes(t *testing.T) {
 	t.Parallel()
 	const steps, step, limit = 8, 200 * time.Millisecond, time.Second
 	drip := func(c net.Conn) {
@@ -61,17 +61,17 @@ func TestTT04AnyByteRefreshes(t *testing.T) {
 		got <- string(all)
 	})
 	r := newRig(t, Config{})
-	down, up := listener(tcpPort(80), downloads), listener(tcpPort(81), uploads)
+	down, up := listener(tcpPort(8080), downloads), listener(tcpPort(8081), uploads)
 	for _, l := range []*model.Listener{&down, &up} {
 		l.Timeouts.ClientData, l.Timeouts.MemberData = limit, limit
 	}
 	r.set(down, up)
-	client := r.dial(81)
+	client := r.dial(8081)
 	go func() {
 		drip(client)
 		_ = client.CloseWrite()
 	}()
-	if s := mustFinish(t, r.dial(80)); len(s) != steps {
+	if s := mustFinish(t, r.dial(8080)); len(s) != steps {
 		t.Errorf("the download ended after %d of %d bytes", len(s), steps)
 	}
 	if s := <-got; len(s) != steps {
@@ -91,11 +91,11 @@ func TestTT05SmallerOneCloses(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, Config{})
-			l := listener(tcpPort(80), backend(t, func(c *net.TCPConn) { _, _ = io.Copy(io.Discard, c) }))
+			l := listener(tcpPort(8080), backend(t, func(c *net.TCPConn) { _, _ = io.Copy(io.Discard, c) }))
 			l.Timeouts = tc.t
 			r.set(l)
-			mustFinish(t, r.dial(80))
-			r.closedBy(tcpPort(80), tc.want)
+			mustFinish(t, r.dial(8080))
+			r.closedBy(tcpPort(8080), tc.want)
 		})
 	}
 }
@@ -108,10 +108,10 @@ func TestTT08SlowReader(t *testing.T) {
 	flood := make([]byte, 64<<20)
 	member := backend(t, func(c *net.TCPConn) { _, _ = c.Write(flood) })
 	r := newRig(t, Config{})
-	l := listener(tcpPort(80), member)
+	l := listener(tcpPort(8080), member)
 	l.Timeouts.ClientData, l.Timeouts.MemberData = limit, limit
 	r.set(l)
-	c := r.dial(80)
+	c := r.dial(8080)
 	total, buf := 0, make([]byte, 12<<10)
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -134,13 +134,13 @@ func TestTT08WriteStall(t *testing.T) {
 		_, _ = c.Write(make([]byte, 64<<20))
 	})
 	r := newRig(t, Config{})
-	l := listener(tcpPort(80), member)
+	l := listener(tcpPort(8080), member)
 	l.Timeouts.ClientData, l.Timeouts.MemberData = time.Second, time.Minute
 	r.set(l)
-	c := r.dial(80)
+	c := r.dial(8080)
 	eventually(t, "the relay resets the client", func() bool {
 		_, err := c.Write([]byte("."))
 		return netio.CauseOf(err) == netio.WasReset
 	})
-	r.closedBy(tcpPort(80), ReasonClientIdle)
+	r.closedBy(tcpPort(8080), ReasonClientIdle)
 }

@@ -100,8 +100,8 @@ func TestUD01OneSocketPerFlow(t *testing.T) {
 	at := udpAddress(t)
 	udpBackend(t, at, func(_ []byte, from netip.AddrPort) []byte { return []byte(from.String()) })
 	r := newRig(t, Config{})
-	r.set(listener(udpPort(53), at))
-	one, two := r.udp(53), r.udp(53)
+	r.set(listener(udpPort(5353), at))
+	one, two := r.udp(5353), r.udp(5353)
 	first, second := ask(t, one, "x"), ask(t, two, "x")
 	if first == second {
 		t.Errorf("two clients came from the same socket %s", first)
@@ -109,7 +109,7 @@ func TestUD01OneSocketPerFlow(t *testing.T) {
 	if again := ask(t, one, "x"); again != first {
 		t.Errorf("one client came from %s and then from %s", first, again)
 	}
-	if s := r.port(udpPort(53)); s.Active != 2 || s.Accepted != 2 {
+	if s := r.port(udpPort(5353)); s.Active != 2 || s.Accepted != 2 {
 		t.Errorf("%d flows of %d, want 2 of 2", s.Active, s.Accepted)
 	}
 }
@@ -118,25 +118,25 @@ func TestUD01OneSocketPerFlow(t *testing.T) {
 // what comes from the address they asked.
 func TestUD02RepliesFromTheDialledAddress(t *testing.T) {
 	r := newRig(t, Config{})
-	r.set(listener(udpPort(53), udpNamed(t, "a")))
+	r.set(listener(udpPort(5353), udpNamed(t, "a")))
 	other := model.Key{Name: "other"}
 	second := testAddress(t)
-	if faults := r.Set(other, "uid", []netip.Addr{second}, []model.Listener{listener(udpPort(53), udpNamed(t, "b"))}); len(faults) > 0 {
+	if faults := r.Set(other, "uid", []netip.Addr{second}, []model.Listener{listener(udpPort(5353), udpNamed(t, "b"))}); len(faults) > 0 {
 		t.Fatal(faults)
 	}
-	if got := ask(t, r.udp(53), "x"); got != "ax" {
+	if got := ask(t, r.udp(5353), "x"); got != "ax" {
 		t.Errorf("got %q, want ax", got)
 	}
 	r.vip = second
-	if got := ask(t, r.udp(53), "x"); got != "bx" {
+	if got := ask(t, r.udp(5353), "x"); got != "bx" {
 		t.Errorf("got %q, want bx", got)
 	}
 }
 
 func TestUD03IdleTimeout(t *testing.T) {
 	r := newRig(t, Config{FlowTimeout: 300 * time.Millisecond})
-	r.set(listener(udpPort(53), udpNamed(t, "a")))
-	c := r.udp(53)
+	r.set(listener(udpPort(5353), udpNamed(t, "a")))
+	c := r.udp(5353)
 	began := time.Now()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -144,11 +144,11 @@ func TestUD03IdleTimeout(t *testing.T) {
 		ask(t, c, "x")
 		<-tick.C
 	}
-	if got := r.port(udpPort(53)).Accepted; got > 2 {
+	if got := r.port(udpPort(5353)).Accepted; got > 2 {
 		t.Errorf("%d flows while datagrams flowed, want one", got)
 	}
-	r.closedBy(udpPort(53), ReasonClientIdle)
-	if s := r.port(udpPort(53)); s.Active != 0 || s.Members[0].Active != 0 {
+	r.closedBy(udpPort(5353), ReasonClientIdle)
+	if s := r.port(udpPort(5353)); s.Active != 0 || s.Members[0].Active != 0 {
 		t.Errorf("%d flows, %d links after the time-out; want none", s.Active, s.Members[0].Active)
 	}
 	if got := ask(t, c, "y"); got != "ay" {
@@ -166,8 +166,8 @@ func TestUD04FirstDatagram(t *testing.T) {
 		return nil
 	})
 	r := newRig(t, Config{FlowTimeout: time.Millisecond})
-	r.set(listener(udpPort(53), at))
-	c := r.udp(53)
+	r.set(listener(udpPort(5353), at))
+	c := r.udp(5353)
 	for i := range 200 {
 		write(t, c, fmt.Sprint(i))
 		if s := <-got; s != fmt.Sprint(i) {
@@ -180,8 +180,8 @@ func TestUD05Boundaries(t *testing.T) {
 	r := newRig(t, Config{})
 	at := udpAddress(t)
 	udpBackend(t, at, echo)
-	r.set(listener(udpPort(53), at))
-	c := r.udp(53)
+	r.set(listener(udpPort(5353), at))
+	c := r.udp(5353)
 	const largest = 65507 // what IPv4 leaves of 65535
 	for _, size := range []int{1, 0, 1472, 24_001, largest, 3} {
 		want := string(bytes.Repeat([]byte{byte(size)}, size))
@@ -202,10 +202,10 @@ func TestUD05Boundaries(t *testing.T) {
 func TestUD06Refused(t *testing.T) {
 	r := newRig(t, Config{Random: func() uint64 { return 0 }})
 	dead := udpAddress(t)
-	r.set(listener(udpPort(53), dead, udpNamed(t, "a")))
+	r.set(listener(udpPort(5353), dead, udpNamed(t, "a")))
 	answered := 0
 	for range 4 {
-		c := r.udp(53)
+		c := r.udp(5353)
 		write(t, c, "1")
 		// The member that refuses loses this datagram and no other one.
 		eventually(t, "the refusal, or the answer", func() bool {
@@ -218,8 +218,8 @@ func TestUD06Refused(t *testing.T) {
 			if err == nil {
 				answered++
 			}
-			s := r.port(udpPort(53))
-			return err == nil || s.Members[0].Failed > 0 && s.Members[0].Active == 0
+			m := r.member(udpPort(5353), dead)
+			return err == nil || m.Failed > 0 && m.Active == 0
 		})
 		_ = c.SetReadDeadline(time.Now().Add(patienceOfTests))
 		if got := ask(t, c, "2"); got != "a2" {
@@ -229,8 +229,8 @@ func TestUD06Refused(t *testing.T) {
 	if answered == 4 {
 		t.Error("no flow began with the member that refuses")
 	}
-	r.closedBy(udpPort(53), ReasonRefused)
-	if got := r.health().Cause; got != "connection refused" {
+	r.closedBy(udpPort(5353), ReasonRefused)
+	if got := r.healthOf(dead).Cause; got != "connection refused" {
 		t.Errorf("cause %q, want connection refused", got)
 	}
 }
@@ -239,24 +239,24 @@ func TestUD06Refused(t *testing.T) {
 func TestUD07RemovedMember(t *testing.T) {
 	r := newRig(t, Config{Random: func() uint64 { return 0 }})
 	a, b := udpNamed(t, "a"), udpNamed(t, "b")
-	r.set(listener(udpPort(53), a))
-	c := r.udp(53)
+	r.set(listener(udpPort(5353), a))
+	c := r.udp(5353)
 	if got := ask(t, c, "1"); got != "a1" {
 		t.Fatalf("got %q, want a1", got)
 	}
-	r.set(listener(udpPort(53), b))
+	r.set(listener(udpPort(5353), b))
 	if got := ask(t, c, "2"); got != "b2" {
 		t.Errorf("after the member was removed got %q, want b2", got)
 	}
-	r.closedBy(udpPort(53), ReasonMoved)
-	r.set(listener(udpPort(53)))
+	r.closedBy(udpPort(5353), ReasonMoved)
+	r.set(listener(udpPort(5353)))
 	write(t, c, "nobody is there")
-	eventually(t, "the datagram is dropped", func() bool { return r.port(udpPort(53)).Dropped == 1 })
-	r.set(listener(udpPort(53), a, b))
+	eventually(t, "the datagram is dropped", func() bool { return r.port(udpPort(5353)).Dropped == 1 })
+	r.set(listener(udpPort(5353), a, b))
 	if got := ask(t, c, "3"); got != "a3" && got != "b3" {
 		t.Errorf("after members returned got %q", got)
 	}
-	for _, m := range r.services(53) {
+	for _, m := range r.services(5353) {
 		m.health.down.Store(m.address == a)
 	}
 	if got := ask(t, c, "4"); got != "b4" {
@@ -273,19 +273,19 @@ func (r *rig) services(port uint16) []candidate {
 func TestUD08Draining(t *testing.T) {
 	r := newRig(t, Config{DrainTimeout: time.Second})
 	a, b := udpNamed(t, "a"), udpNamed(t, "b")
-	r.set(listener(udpPort(53), a))
-	c := r.udp(53)
+	r.set(listener(udpPort(5353), a))
+	c := r.udp(5353)
 	ask(t, c, "1")
-	l := listener(udpPort(53), a, b)
+	l := listener(udpPort(5353), a, b)
 	l.Pool.Members[0].Weight = 0
 	r.set(l)
 	if got := ask(t, c, "2"); got != "a2" {
 		t.Errorf("a flow of a draining member got %q, want a2", got)
 	}
-	if got := ask(t, r.udp(53), "3"); got != "b3" {
+	if got := ask(t, r.udp(5353), "3"); got != "b3" {
 		t.Errorf("a new flow got %q, want b3", got)
 	}
-	r.closedBy(udpPort(53), ReasonDrain)
+	r.closedBy(udpPort(5353), ReasonDrain)
 	if got := ask(t, c, "4"); got != "b4" {
 		t.Errorf("after the drain got %q, want b4", got)
 	}
@@ -294,28 +294,28 @@ func TestUD08Draining(t *testing.T) {
 func TestUD09UnchangedFlows(t *testing.T) {
 	r := newRig(t, Config{})
 	a, b := udpNamed(t, "a"), udpNamed(t, "b")
-	r.set(listener(udpPort(53), a, b))
-	c := r.udp(53)
+	r.set(listener(udpPort(5353), a, b))
+	c := r.udp(5353)
 	first := ask(t, c, "x")
-	l := listener(udpPort(53), a, b, udpNamed(t, "c"))
+	l := listener(udpPort(5353), a, b, udpNamed(t, "c"))
 	l.Pool.Members[0].Weight, l.Pool.Algorithm = 7, model.LeastConnections
 	r.set(l)
 	if got := ask(t, c, "x"); got != first {
 		t.Errorf("the flow moved from %q to %q though its member stayed", first, got)
 	}
-	if got := r.port(udpPort(53)).Accepted; got != 1 {
+	if got := r.port(udpPort(5353)).Accepted; got != 1 {
 		t.Errorf("%d flows were made, want one", got)
 	}
 }
 
 func TestUD10FlowLimit(t *testing.T) {
 	r := newRig(t, Config{FlowLimit: 2})
-	r.set(listener(udpPort(53), udpNamed(t, "a")))
-	one, two, three := r.udp(53), r.udp(53), r.udp(53)
+	r.set(listener(udpPort(5353), udpNamed(t, "a")))
+	one, two, three := r.udp(5353), r.udp(5353), r.udp(5353)
 	ask(t, one, "x")
 	ask(t, two, "x")
 	write(t, three, "x")
-	eventually(t, "the third client is dropped", func() bool { return r.port(udpPort(53)).Dropped == 1 })
+	eventually(t, "the third client is dropped", func() bool { return r.port(udpPort(5353)).Dropped == 1 })
 	if got := ask(t, one, "y") + ask(t, two, "z"); got != "ayaz" {
 		t.Errorf("the flows that were there got %q, want ayaz", got)
 	}
@@ -326,13 +326,13 @@ func TestUD10FlowLimit(t *testing.T) {
 
 func TestUD11SocketFailure(t *testing.T) {
 	r := newRig(t, Config{})
-	r.set(listener(udpPort(53), udpNamed(t, "a")))
-	one, two := r.udp(53), r.udp(53)
+	r.set(listener(udpPort(5353), udpNamed(t, "a")))
+	one, two := r.udp(5353), r.udp(5353)
 	ask(t, one, "x")
 	release := exhaustFiles(t)
 	write(t, two, "lost")
 	eventually(t, "the datagram is dropped", func() bool {
-		s := r.port(udpPort(53))
+		s := r.port(udpPort(5353))
 		return s.Dropped == 1 && s.OutOfFiles == 1
 	})
 	if got := ask(t, one, "y"); got != "ay" {
@@ -348,15 +348,15 @@ func TestUD11SocketFailure(t *testing.T) {
 // member, the client hears nothing at all.
 func TestUD12NoAnswerOfOurOwn(t *testing.T) {
 	r := newRig(t, Config{})
-	denied := listener(udpPort(54), udpNamed(t, "a"))
+	denied := listener(udpPort(5354), udpNamed(t, "a"))
 	denied.AllowedCIDRs = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
-	r.set(listener(udpPort(53)), denied, listener(udpPort(55), udpAddress(t)))
-	clients := []*net.UDPConn{r.udp(53), r.udp(54), r.udp(55)}
+	r.set(listener(udpPort(5353)), denied, listener(udpPort(5355), udpAddress(t)))
+	clients := []*net.UDPConn{r.udp(5353), r.udp(5354), r.udp(5355)}
 	for _, c := range clients {
 		write(t, c, "x")
 	}
 	eventually(t, "all three are counted", func() bool {
-		return r.port(udpPort(53)).Dropped == 1 && r.port(udpPort(54)).Denied == 1 && len(r.port(udpPort(55)).Closed) == 1
+		return r.port(udpPort(5353)).Dropped == 1 && r.port(udpPort(5354)).Denied == 1 && len(r.port(udpPort(5355)).Closed) == 1
 	})
 	for i, c := range clients {
 		_ = c.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
@@ -380,13 +380,13 @@ func TestPPU01HeaderInEveryDatagram(t *testing.T) {
 		return fmt.Appendf(nil, "%v>%v %v %s", h.SourceAddr, h.DestinationAddr, h.TransportProtocol.IsDatagram(), rest)
 	})
 	r := newRig(t, Config{})
-	l := listener(udpPort(53), at)
+	l := listener(udpPort(5353), at)
 	l.Pool.ProxyProtocol = model.ProxyV2
 	r.set(l)
-	c := r.udp(53)
+	c := r.udp(5353)
 	for i := range 3 {
 		// PPU02: the answer comes back as it was sent, without a header.
-		want := fmt.Sprintf("%v>%v true %d", c.LocalAddr(), r.at(53), i)
+		want := fmt.Sprintf("%v>%v true %d", c.LocalAddr(), r.at(5353), i)
 		if got := ask(t, c, fmt.Sprint(i)); got != want {
 			t.Errorf("datagram %d: %q, want %q", i, got, want)
 		}
@@ -399,16 +399,16 @@ func TestPPU03TooLongWithHeader(t *testing.T) {
 	at := udpAddress(t)
 	udpBackend(t, at, func(b []byte, _ netip.AddrPort) []byte { return fmt.Append(nil, len(b)) })
 	r := newRig(t, Config{})
-	l := listener(udpPort(53), at)
+	l := listener(udpPort(5353), at)
 	l.Pool.ProxyProtocol = model.ProxyV2
 	r.set(l)
-	c := r.udp(53)
+	c := r.udp(5353)
 	const largest = 65507
 	if got := ask(t, c, string(make([]byte, largest-28))); got != fmt.Sprint(largest) {
 		t.Errorf("the member got %s bytes, want %d", got, largest)
 	}
 	write(t, c, string(make([]byte, largest-27)))
-	eventually(t, "UD-18: the datagram is dropped", func() bool { return r.port(udpPort(53)).Dropped == 1 })
+	eventually(t, "UD-18: the datagram is dropped", func() bool { return r.port(udpPort(5353)).Dropped == 1 })
 	if got := ask(t, c, "x"); got != "29" {
 		t.Errorf("the next datagram had %s bytes, want 29", got)
 	}
@@ -416,13 +416,13 @@ func TestPPU03TooLongWithHeader(t *testing.T) {
 
 func TestPP106V1CannotDescribeUDP(t *testing.T) {
 	r := newRig(t, Config{})
-	l := listener(udpPort(53), udpNamed(t, "a"))
+	l := listener(udpPort(5353), udpNamed(t, "a"))
 	l.Pool.ProxyProtocol = model.ProxyV1
 	faults := r.Set(r.owner, "uid", []netip.Addr{r.vip}, []model.Listener{l})
 	if len(faults) != 1 || faults[0].Reason != ProxyProtocolNotSupported {
 		t.Errorf("%+v, want %s", faults, ProxyProtocolNotSupported)
 	}
-	if got := ask(t, r.udp(53), "x"); got != "ax" {
+	if got := ask(t, r.udp(5353), "x"); got != "ax" {
 		t.Errorf("got %q, want ax without a header", got)
 	}
 }
