@@ -9,6 +9,11 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
 	"github.com/fairlead-lb/fairlead/internal/devcluster"
 	"github.com/fairlead-lb/fairlead/internal/devcluster/devclustertest"
 )
@@ -34,15 +39,22 @@ func patcher(t *testing.T, c *devcluster.Cluster) func(service, subresource, pat
 	if err != nil {
 		t.Fatal(err)
 	}
+	restConfig, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(restConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return func(service, subresource, patch string) error {
-		args := []string{
-			"--kubeconfig=" + kubeconfig, "-n", "shop", "patch", "service", service,
-			"--type=merge", "--dry-run=server", "-p", patch,
-		}
+		// Not kubectl, which reads what it patches and needs the right to.
+		var subresources []string
 		if subresource != "" {
-			args = append(args, "--subresource="+subresource)
+			subresources = []string{subresource}
 		}
-		_, err := c.Kubectl(t.Context(), args...)
+		_, err := client.CoreV1().Services("shop").Patch(t.Context(), service, types.MergePatchType, []byte(patch),
+			metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, subresources...)
 		return err
 	}
 }
