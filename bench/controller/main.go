@@ -1,4 +1,4 @@
-// The program controller measures what the controller costs: 2,000 Services at
+// Command controller measures what the controller costs: 2,000 Services at
 // once against a real API server, then rest, then a restart. It prints RESULT
 // lines for scripts; times stand beside what the API server alone needs, counts
 // come from the API server's audit log.

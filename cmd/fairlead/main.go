@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os"
 	"os/signal"
 	"syscall"
@@ -24,9 +23,5 @@ func run(ctx context.Context) int {
 	root := cli.New(cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
 	root.AddCommand(controllerCommand())
 	addDemo(root)
-	err := root.ExecuteContext(ctx)
-	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-		return 0
-	}
-	return cli.ExitCode(err)
+	return cli.Execute(ctx, root)
 }
