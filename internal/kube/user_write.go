@@ -1,0 +1,142 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fairlead-lb/fairlead/api/annotation"
+	"github.com/fairlead-lb/fairlead/api/v1alpha1"
+	"github.com/fairlead-lb/fairlead/internal/model"
+	"github.com/fairlead-lb/fairlead/internal/status"
+)
+
+// releaseManager names what a person's release writes in managedFields.
+const releaseManager = FieldManager + "-release"
+
+// watchFrom asks for what happens after a list; the API server ends such a
+// watch by itself after some minutes.
+func watchFrom(resourceVersion string) *metav1.ListOptions {
+	return &metav1.ListOptions{ResourceVersion: resourceVersion}
+}
+
+// Annotate sets annotations of a Service, and updates svc with the answer. The
+// error wraps ErrMovedOn when svc is not current.
+func (u *User) Annotate(ctx context.Context, svc *corev1.Service, annotations map[string]string) error {
+	return u.patch(ctx, svc, map[string]any{"metadata": map[string]any{
+		"resourceVersion": svc.ResourceVersion, "annotations": annotations,
+	}})
+}
+
+// SetFinalizers replaces the finalizers of a Service, and updates svc with the
+// answer. The error wraps ErrMovedOn when svc is not current.
+func (u *User) SetFinalizers(ctx context.Context, svc *corev1.Service, finalizers []string) error {
+	if finalizers == nil {
+		finalizers = []string{}
+	}
+	return u.patch(ctx, svc, map[string]any{"metadata": map[string]any{
+		"resourceVersion": svc.ResourceVersion, "finalizers": finalizers,
+	}})
+}
+
+func (u *User) patch(ctx context.Context, svc *corev1.Service, body map[string]any) error {
+	ctx, cancel := u.bound(ctx)
+	defer cancel()
+	text, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("encoding a patch of service %s: %w", KeyOf(svc), err)
+	}
+	key := KeyOf(svc)
+	if err := u.client.Patch(ctx, svc, client.RawPatch(types.MergePatchType, text), client.FieldOwner(releaseManager)); err != nil {
+		return fmt.Errorf("writing service %s: %w", key, movedOn(err))
+	}
+	return nil
+}
+
+// Unsay takes our conditions and the annotation fairlead.dev/observed off a
+// Service, leaves its addresses, and updates svc with the answer. It writes
+// nothing when there is nothing to take off. The error wraps ErrMovedOn when
+// svc is not current.
+func (u *User) Unsay(ctx context.Context, svc *corev1.Service) error {
+	if !Speaks(svc) {
+		return nil
+	}
+	keep := slices.DeleteFunc(slices.Clone(svc.Status.Conditions), func(c metav1.Condition) bool { return saidByUs(svc, c) })
+	if keep == nil {
+		keep = []metav1.Condition{}
+	}
+	text, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{
+			"resourceVersion": svc.ResourceVersion,
+			"annotations":     map[string]any{annotation.Observed.Key(): nil},
+		},
+		"status": map[string]any{"conditions": keep},
+	})
+	if err != nil {
+		return fmt.Errorf("encoding the status of service %s: %w", KeyOf(svc), err)
+	}
+	ctx, cancel := u.bound(ctx)
+	defer cancel()
+	key := KeyOf(svc)
+	if err := u.client.Status().Patch(ctx, svc, client.RawPatch(types.MergePatchType, text), client.FieldOwner(releaseManager)); err != nil {
+		return fmt.Errorf("clearing the conditions of service %s: %w", key, movedOn(err))
+	}
+	return nil
+}
+
+// Speaks tells whether a Service carries conditions of ours or the annotation
+// fairlead.dev/observed.
+func Speaks(svc *corev1.Service) bool {
+	_, observed := svc.Annotations[annotation.Observed.Key()]
+	return observed || slices.ContainsFunc(svc.Status.Conditions, func(c metav1.Condition) bool { return saidByUs(svc, c) })
+}
+
+// saidByUs tells whose a condition is: upstream's type may be another manager's.
+func saidByUs(svc *corev1.Service, c metav1.Condition) bool {
+	if c.Type == status.PortsError {
+		return strings.Contains(ownFields(svc), fmt.Sprintf(`k:{\"type\":\"%s\"}`, c.Type)) ||
+			strings.Contains(ownFields(svc), fmt.Sprintf(`k:{"type":"%s"}`, c.Type))
+	}
+	return strings.HasPrefix(c.Type, annotation.Prefix)
+}
+
+// Forget deletes the record of a Service; one that is gone is no error.
+func (u *User) Forget(ctx context.Context, key model.Key) error {
+	ctx, cancel := u.bound(ctx)
+	defer cancel()
+	record := &v1alpha1.ServiceRecord{ObjectMeta: metav1.ObjectMeta{
+		Namespace: u.system, Name: v1alpha1.RecordName(key.Namespace, key.Name),
+	}}
+	if err := client.IgnoreNotFound(u.client.Delete(ctx, record)); err != nil {
+		return fmt.Errorf("deleting the record of service %s: %w", key, err)
+	}
+	return nil
+}
+
+// Leader names the controller that holds the Lease at a time; empty: none does
+// (coordination.k8s.io/v1 LeaseSpec).
+func (u *User) Leader(ctx context.Context, now time.Time) (string, error) {
+	var lease coordinationv1.Lease
+	found, err := u.get(ctx, "lease", model.Key{Namespace: u.system, Name: LeaseName}, &lease)
+	if err != nil || !found {
+		return "", err
+	}
+	spec := lease.Spec
+	if spec.HolderIdentity == nil || spec.RenewTime == nil || spec.LeaseDurationSeconds == nil {
+		return "", nil
+	}
+	end := spec.RenewTime.Add(time.Duration(*spec.LeaseDurationSeconds) * time.Second)
+	if now.After(end) {
+		return "", nil
+	}
+	return *spec.HolderIdentity, nil
+}
