@@ -60,10 +60,9 @@ func TestTC01MemberHalfClose(t *testing.T) {
 }
 
 func TestTC02FinTimeout(t *testing.T) {
-	ended := make(chan error, 1)
 	member := backend(t, func(c *net.TCPConn) {
 		_, _ = io.Copy(io.Discard, c) // the client's FIN; then this side stays open
-		ended <- netio.WaitBroken(c)
+		_ = netio.WaitBroken(c)
 	})
 	r := newRig(t, Config{FinTimeout: 100 * time.Millisecond})
 	r.set(listener(tcpPort(8080), member))
@@ -97,16 +96,19 @@ func TestTC03ClientReset(t *testing.T) {
 
 // TestTC03ResetAfterFin covers the time in which nobody reads from the client.
 func TestTC03ResetAfterFin(t *testing.T) {
-	ended := make(chan error, 1)
+	finished, ended := make(chan error, 1), make(chan error, 1)
 	member := backend(t, func(c *net.TCPConn) {
-		_, _ = io.Copy(io.Discard, c)
+		_, err := io.Copy(io.Discard, c)
+		finished <- err
 		ended <- netio.WaitBroken(c)
 	})
 	r := newRig(t, Config{})
 	r.set(listener(tcpPort(8080), member))
 	c := r.dial(8080)
 	_ = c.CloseWrite()
-	eventually(t, "the session is half closed", func() bool { return r.port(tcpPort(8080)).Active == 1 && r.port(tcpPort(8080)).Members[0].Active == 1 })
+	if err := <-finished; err != nil {
+		t.Fatalf("the member's stream ended with %v, want FIN", err)
+	}
 	if err := netio.Reset(c); err != nil {
 		t.Fatal(err)
 	}
