@@ -146,9 +146,10 @@ func (r *Result) listeners(src Source) {
 	slices.SortFunc(r.PortErrors, func(a, b model.PortError) int { return a.Port.Compare(b.Port) })
 }
 
-// targetsNodes decides between pods and nodes. By itself it takes pods where
-// there are no nodes at all: a cluster without nodes has pods that this
-// machine can reach, and a cluster with nodes (kind, say) has not.
+// targetsNodes decides between pods and nodes. By itself it takes pods where no
+// node has an address to send to: such a cluster has pods that this machine can
+// reach, and a cluster with addressed nodes (kind, say) has not. Nodes without
+// an address occur where no kubelet runs: endpoints need their node to exist.
 func targetsNodes(src Source, v annotation.Values) bool {
 	switch target, _ := v.Text(annotation.TargetType); target {
 	case "pod":
@@ -156,7 +157,10 @@ func targetsNodes(src Source, v annotation.Values) bool {
 	case "node":
 		return true
 	default:
-		return len(src.Nodes) > 0
+		return slices.ContainsFunc(src.Nodes, func(n corev1.Node) bool {
+			_, addressed := nodeAddress(&n, src.Service.Spec.IPFamilies)
+			return addressed
+		})
 	}
 }
 
