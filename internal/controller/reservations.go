@@ -18,22 +18,29 @@ const expiryRetry = 5 * time.Second
 // looked at that wait for an address. It runs until ctx ends.
 func (c *Controller) ExpireReservations(ctx context.Context) error {
 	for {
-		now := c.Now()
-		ended, next, timed := c.addresses.expire(now)
-		if ended {
-			c.enqueue(ctx, c.addresses.waiting())
-		}
-		wait := next.Sub(now)
-		if err := c.writeReservations(ctx); err != nil && ctx.Err() == nil {
-			c.Log.Warn("writing reservations", slog.Any("error", err))
-			if !timed || wait > expiryRetry {
-				wait, timed = expiryRetry, true
-			}
-		}
+		wait, timed := c.expire(ctx)
 		if c.sleep(ctx, wait, timed) {
 			return nil
 		}
 	}
+}
+
+// expire ends what is over now. It returns how long to wait for the next one,
+// if there is any.
+func (c *Controller) expire(ctx context.Context) (wait time.Duration, timed bool) {
+	now := c.Now()
+	ended, next, timed := c.addresses.expire(now)
+	if ended {
+		c.enqueue(ctx, c.addresses.waiting())
+	}
+	wait = next.Sub(now)
+	if err := c.writeReservations(ctx); err != nil && ctx.Err() == nil {
+		c.Log.Warn("writing reservations", slog.Any("error", err))
+		if !timed || wait > expiryRetry {
+			wait, timed = expiryRetry, true
+		}
+	}
+	return wait, timed
 }
 
 // sleep waits for the time, if there is one, or for a new reservation. It

@@ -31,10 +31,10 @@ type Said struct {
 // already. It reports whether it wrote. The error wraps ErrMovedOn when the
 // Service is no longer what svc says.
 func (c *Client) ApplyStatus(ctx context.Context, svc *corev1.Service, said Said, now time.Time) (bool, error) {
-	if says(svc, said) {
+	if Says(svc, said) {
 		return false, nil
 	}
-	return true, c.apply(ctx, svc, applyBody(svc, said, now))
+	return true, c.apply(ctx, svc, ApplyBody(svc, said, now))
 }
 
 // ClearStatus gives up everything we said about a Service that is not ours any
@@ -44,7 +44,7 @@ func (c *Client) ClearStatus(ctx context.Context, svc *corev1.Service) error {
 		return nil
 	}
 	said := Said{Report: status.Report{KeepRival: true}}
-	return c.apply(ctx, svc, applyBody(svc, said, time.Time{}))
+	return c.apply(ctx, svc, ApplyBody(svc, said, time.Time{}))
 }
 
 func (c *Client) apply(ctx context.Context, svc *corev1.Service, body map[string]any) error {
@@ -59,9 +59,9 @@ func (c *Client) apply(ctx context.Context, svc *corev1.Service, body map[string
 	return nil
 }
 
-// applyBody is written by hand, because the typed form cannot say "an empty
+// ApplyBody is written by hand, because the typed form cannot say "an empty
 // ingress": omitting it would leave one that another manager owns.
-func applyBody(svc *corev1.Service, said Said, now time.Time) map[string]any {
+func ApplyBody(svc *corev1.Service, said Said, now time.Time) map[string]any {
 	metadata := map[string]any{"name": svc.Name, "namespace": svc.Namespace, "uid": svc.UID}
 	if len(said.Annotations) > 0 {
 		metadata["annotations"] = said.Annotations
@@ -169,9 +169,9 @@ func AddressesOf(svc *corev1.Service) []netip.Addr {
 	return out
 }
 
-// says tells whether the Service says all that it shall and nothing of ours
+// Says tells whether the Service says all that it shall and nothing of ours
 // that it shall not.
-func says(svc *corev1.Service, said Said) bool {
+func Says(svc *corev1.Service, said Said) bool {
 	for key, value := range said.Annotations {
 		if have, ok := svc.Annotations[key]; !ok || have != value {
 			return false
