@@ -44,6 +44,8 @@ type Event struct {
 // warning and one Normal event a reason, and telling them again renews them.
 // client-go's recorder cannot do that: its names are random, so a restart
 // multiplies what it should renew.
+// Events are written past the client's read-your-writes guard, which would watch
+// all events of the cluster to keep its promise.
 type events struct {
 	client client.Client
 	log    *slog.Logger
@@ -131,7 +133,7 @@ func (e *events) write(ctx context.Context, event *corev1.Event) {
 	count := e.count(event)
 	var err error
 	if count == 1 {
-		err = e.client.Create(ctx, event)
+		err = e.client.Create(ctx, event, client.DisableReadYourWritesConsistency)
 	}
 	if count > 1 || apierrors.IsAlreadyExists(err) {
 		err = e.renew(ctx, event, count)
@@ -139,7 +141,7 @@ func (e *events) write(ctx context.Context, event *corev1.Event) {
 	if apierrors.IsNotFound(err) {
 		e.forget(event)
 		event.ResourceVersion = ""
-		err = e.client.Create(ctx, event)
+		err = e.client.Create(ctx, event, client.DisableReadYourWritesConsistency)
 	}
 	// A namespace that is being deleted takes no events, and needs none.
 	if err != nil && ctx.Err() == nil && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
@@ -155,7 +157,7 @@ func (e *events) renew(ctx context.Context, event *corev1.Event, count int32) er
 	if err != nil {
 		return fmt.Errorf("encoding event: %w", err)
 	}
-	return e.client.Patch(ctx, event.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
+	return e.client.Patch(ctx, event.DeepCopy(), client.RawPatch(types.MergePatchType, patch), client.DisableReadYourWritesConsistency)
 }
 
 // count tells how often an event was told, this time included.
