@@ -14,5 +14,5 @@ func OpenFiles() (uint64, error) {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return 0, fmt.Errorf("reading the limit of open files: %w", err)
 	}
-	return uint64(limit.Cur), nil
+	return uint64(limit.Cur), nil //nolint:unconvert // it is signed on FreeBSD
 }

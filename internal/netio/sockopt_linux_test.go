@@ -17,26 +17,36 @@ func TestWaitBroken(t *testing.T) {
 		do     func(peer, own *net.TCPConn) error
 		broken bool
 	}{
-		"Reset": {reason: "a RST breaks a connection", broken: true,
-			do: func(peer, _ *net.TCPConn) error { return Reset(peer) }},
-		"ResetBehindBytes": {reason: "unread bytes do not hide a RST", broken: true,
+		"Reset": {
+			reason: "a RST breaks a connection", broken: true,
+			do: func(peer, _ *net.TCPConn) error { return Reset(peer) },
+		},
+		"ResetBehindBytes": {
+			reason: "unread bytes do not hide a RST", broken: true,
 			do: func(peer, _ *net.TCPConn) error {
 				_, err := peer.Write([]byte("unread"))
 				return errors.Join(err, Reset(peer))
-			}},
-		"Fin": {reason: "a FIN does not break it",
+			},
+		},
+		"Fin": {
+			reason: "a FIN does not break it",
 			do: func(peer, own *net.TCPConn) error {
 				return errors.Join(peer.CloseWrite(), own.SetReadDeadline(time.Now().Add(20*time.Millisecond)))
-			}},
-		"BothFins": {reason: "an orderly end does not break it, though the state is CLOSED then",
+			},
+		},
+		"BothFins": {
+			reason: "an orderly end does not break it, though the state is CLOSED then",
 			do: func(peer, own *net.TCPConn) error {
 				return errors.Join(peer.CloseWrite(), own.CloseWrite(), own.SetReadDeadline(time.Now().Add(20*time.Millisecond)))
-			}},
-		"Bytes": {reason: "bytes are left alone",
+			},
+		},
+		"Bytes": {
+			reason: "bytes are left alone",
 			do: func(peer, own *net.TCPConn) error {
 				_, err := peer.Write([]byte("unread"))
 				return errors.Join(err, own.SetReadDeadline(time.Now().Add(20*time.Millisecond)))
-			}},
+			},
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -128,14 +128,16 @@ func (c *checker) refused(cause string) {
 // until the new checks say otherwise.
 func (s *service) check(n *snapshot, plan checkPlan) {
 	for _, m := range s.members {
-		if _, wanted := n.find(m.address); !wanted || plan.monitor.Type == "" {
+		if !n.has(m.address) || plan.monitor.Type == "" {
 			m.checker.stop()
 			m.health.forget()
 			continue
 		}
 		if m.checker.begin(plan) {
-			run := checkRun{service: s, member: m, plan: plan, quit: m.checker.quit,
-				probe: func(ctx context.Context) error { return probe(ctx, m.address, plan) }}
+			run := checkRun{
+				service: s, member: m, plan: plan, quit: m.checker.quit,
+				probe: func(ctx context.Context) error { return probe(ctx, m.address, plan) },
+			}
 			s.proxy.tasks.add(run.loop)
 		}
 	}

@@ -200,10 +200,14 @@ func TestPPH01ChecksSendAHeader(t *testing.T) {
 		want    func(from, to netip.AddrPort) string
 	}{
 		"None": {reason: "no header in the pool, none in the check", want: func(_, _ netip.AddrPort) string { return "" }},
-		"V1": {reason: "the check's own addresses", version: model.ProxyV1,
-			want: func(from, to netip.AddrPort) string { return string(appendHeader(nil, model.ProxyV1, from, to)) }},
-		"V2": {reason: "LOCAL", version: model.ProxyV2,
-			want: func(_, _ netip.AddrPort) string { return "\r\n\r\n\x00\r\nQUIT\n\x20\x00\x00\x00" }},
+		"V1": {
+			reason: "the check's own addresses", version: model.ProxyV1,
+			want: func(from, to netip.AddrPort) string { return string(appendHeader(nil, model.ProxyV1, from, to)) },
+		},
+		"V2": {
+			reason: "LOCAL", version: model.ProxyV2,
+			want: func(_, _ netip.AddrPort) string { return "\r\n\r\n\x00\r\nQUIT\n\x20\x00\x00\x00" },
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -35,16 +35,24 @@ func TestHC02Monitors(t *testing.T) {
 	}{
 		"None":         {reason: "nobody asked", port: tcpPort(8080)},
 		"HC01Defaults": {reason: "dead within 18 s, back within 10 s", port: tcpPort(8080), in: model.Monitor{Type: "TCP"}, want: checkPlan{tcp, model.ProxyV2}},
-		"HC02Longer": {reason: "a time-out longer than the delay would make checks overlap", port: tcpPort(8080),
-			in: with(func(m *model.Monitor) { m.Timeout = 6 * time.Second }), note: HealthMonitorInvalid},
-		"Negative": {reason: "no count is below one", port: tcpPort(8080),
-			in: with(func(m *model.Monitor) { m.MaxRetriesDown = -1 }), note: HealthMonitorInvalid},
+		"HC02Longer": {
+			reason: "a time-out longer than the delay would make checks overlap", port: tcpPort(8080),
+			in: with(func(m *model.Monitor) { m.Timeout = 6 * time.Second }), note: HealthMonitorInvalid,
+		},
+		"Negative": {
+			reason: "no count is below one", port: tcpPort(8080),
+			in: with(func(m *model.Monitor) { m.MaxRetriesDown = -1 }), note: HealthMonitorInvalid,
+		},
 		"UnknownType": {reason: "it cannot be guessed", port: tcpPort(8080), in: with(func(m *model.Monitor) { m.Type = "PING" }), note: HealthMonitorInvalid},
-		"HTTP": {reason: "a connect is checked instead, and that is said", port: tcpPort(8080),
-			in: with(func(m *model.Monitor) { m.Type = "HTTP" }), want: checkPlan{tcp, model.ProxyV2}, note: HealthMonitorNotSupported},
+		"HTTP": {
+			reason: "a connect is checked instead, and that is said", port: tcpPort(8080),
+			in: with(func(m *model.Monitor) { m.Type = "HTTP" }), want: checkPlan{tcp, model.ProxyV2}, note: HealthMonitorNotSupported,
+		},
 		"HC11UDP": {reason: "a UDP port answers no connect", port: udpPort(5353), in: tcp, note: HealthMonitorNotSupported},
-		"PPH02OtherPort": {reason: "another port gets no header", port: udpPort(5353),
-			in: with(func(m *model.Monitor) { m.Port = 8081 }), want: checkPlan{with(func(m *model.Monitor) { m.Port = 8081 }), model.ProxyNone}},
+		"PPH02OtherPort": {
+			reason: "another port gets no header", port: udpPort(5353),
+			in: with(func(m *model.Monitor) { m.Port = 8081 }), want: checkPlan{with(func(m *model.Monitor) { m.Port = 8081 }), model.ProxyNone},
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -206,8 +214,10 @@ func TestHC04QueueingIsNoFailure(t *testing.T) {
 		c.member = c.service.snapshot.Load().members[0].member
 		plan := checkPlan{monitor: completedMonitor(model.Monitor{Type: "TCP"})}
 		c.member.checker.begin(plan)
-		run := checkRun{service: c.service, member: c.member, plan: plan, quit: c.member.checker.quit,
-			probe: func(ctx context.Context) error { return ctx.Err() }}
+		run := checkRun{
+			service: c.service, member: c.member, plan: plan, quit: c.member.checker.quit,
+			probe: func(ctx context.Context) error { return ctx.Err() },
+		}
 		go run.loop(t.Context())
 		if got := c.after(time.Minute); got != model.MemberUnknown {
 			t.Errorf("while it waits: %s, want unknown", got)

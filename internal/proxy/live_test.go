@@ -234,8 +234,10 @@ func TestOffsetOutOfRange(t *testing.T) {
 func TestPrivilegedPortMessage(t *testing.T) {
 	err := fmt.Errorf("listening: %w", os.NewSyscallError("bind", syscall.EACCES))
 	got := bindError(tcpPort(80), netip.MustParseAddrPort("127.0.0.1:80"), 0, err)
-	want := model.PortError{Port: tcpPort(80), Reason: PortNotPermitted,
-		Message: `port 80 needs root here: run "sysctl net.ipv4.ip_unprivileged_port_start=80" or set local.portOffset: 8000 in the configuration`}
+	want := model.PortError{
+		Port: tcpPort(80), Reason: PortNotPermitted,
+		Message: `port 80 needs root here: run "sysctl net.ipv4.ip_unprivileged_port_start=80" or set local.portOffset: 8000 in the configuration`,
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("error (-want +got):\n%s", diff)
 	}

@@ -100,7 +100,7 @@ func (h sourceHash) score(client netip.AddrPort, m candidate) float64 {
 		binary.BigEndian.PutUint16(key[34:], client.Port())
 	}
 	sum := fnv.New64a()
-	sum.Write(key[:]) //nolint:errcheck // a hash's Write never fails
+	sum.Write(key[:])
 	return float64(m.weight) / -math.Log(unit(sum.Sum64()))
 }
 

@@ -287,19 +287,25 @@ func TestLB10AffinityTargetGone(t *testing.T) {
 		lose   func(s *service, position int)
 		back   func(s *service, position int)
 	}{
-		"Down": {reason: "a member that is down is left, and does not pull back",
-			lose: func(s *service, i int) { s.snapshot.Load().members[i].health.down.Store(true) },
-			back: func(s *service, i int) { s.snapshot.Load().members[i].health.down.Store(false) }},
-		"Draining": {reason: "weight 0 means no new traffic, attached clients included",
-			lose: func(s *service, i int) { s.apply(s.weigh(i, 0)) },
-			back: func(s *service, i int) { s.apply(s.weigh(i, 1)) }},
-		"Removed": {reason: "a removed member is left",
-			lose: func(s *service, i int) { s.apply(s.without(i)) },
+		"Down": {
+			reason: "a member that is down is left, and does not pull back",
+			lose:   func(s *service, i int) { s.snapshot.Load().members[i].health.down.Store(true) },
+			back:   func(s *service, i int) { s.snapshot.Load().members[i].health.down.Store(false) },
+		},
+		"Draining": {
+			reason: "weight 0 means no new traffic, attached clients included",
+			lose:   func(s *service, i int) { s.apply(s.weigh(i, 0)) },
+			back:   func(s *service, i int) { s.apply(s.weigh(i, 1)) },
+		},
+		"Removed": {
+			reason: "a removed member is left",
+			lose:   func(s *service, i int) { s.apply(s.without(i)) },
 			back: func(s *service, i int) {
 				l := s.without()
 				l.Pool.Members = append(l.Pool.Members, model.Member{Address: candidates(1, 1, 1)[i].address, Weight: 1})
 				s.apply(model.Balancer{Listeners: []model.Listener{l}}.Normalize().Listeners[0])
-			}},
+			},
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

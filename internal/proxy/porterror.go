@@ -49,18 +49,24 @@ func bindError(port model.Port, at netip.AddrPort, offset int, err error) model.
 }
 
 func offsetError(port model.Port, offset int) model.PortError {
-	return model.PortError{Port: port, Reason: PortOutOfRange,
-		Message: fmt.Sprintf("port %d with the offset %d is no port number: lower local.portOffset in the configuration", port.Number, offset)}
+	return model.PortError{
+		Port: port, Reason: PortOutOfRange,
+		Message: fmt.Sprintf("port %d with the offset %d is no port number: lower local.portOffset in the configuration", port.Number, offset),
+	}
 }
 
 func protocolError(port model.Port) model.PortError {
-	return model.PortError{Port: port, Reason: ProtocolNotSupported,
-		Message: fmt.Sprintf("protocol %s of port %d cannot be relayed: use TCP or UDP", port.Protocol, port.Number)}
+	return model.PortError{
+		Port: port, Reason: ProtocolNotSupported,
+		Message: fmt.Sprintf("protocol %s of port %d cannot be relayed: use TCP or UDP", port.Protocol, port.Number),
+	}
 }
 
 func unspecifiedError(port model.Port, a netip.Addr) model.PortError {
-	return model.PortError{Port: port, Reason: AddressUnspecified,
-		Message: fmt.Sprintf("UDP port %d cannot be served at %s, because replies must leave from the address that was asked: use an address of this machine", port.Number, a)}
+	return model.PortError{
+		Port: port, Reason: AddressUnspecified,
+		Message: fmt.Sprintf("UDP port %d cannot be served at %s, because replies must leave from the address that was asked: use an address of this machine", port.Number, a),
+	}
 }
 
 func stoppedErrors(listeners []model.Listener) []model.PortError {

@@ -3,6 +3,7 @@ package proxy
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -112,7 +113,7 @@ func (s *service) enlist(next *snapshot, now time.Time) {
 		}
 	}
 	for address, m := range s.members {
-		if _, wanted := next.find(address); wanted {
+		if next.has(address) {
 			m.removed.Store(false)
 			continue
 		}
@@ -129,13 +130,8 @@ func (s *service) drain(m *member, now time.Time) {
 	}
 }
 
-func (n *snapshot) find(address netip.AddrPort) (candidate, bool) {
-	for _, m := range n.members {
-		if m.address == address {
-			return m, true
-		}
-	}
-	return candidate{}, false
+func (n *snapshot) has(address netip.AddrPort) bool {
+	return slices.ContainsFunc(n.members, func(m candidate) bool { return m.address == address })
 }
 
 // start moves round robin to a random position, so that many listeners do not
@@ -187,21 +183,12 @@ func (s *service) usable(n *snapshot, tried []*member) []candidate {
 		}
 	}
 	for _, m := range n.members {
-		if m.weight > 0 && !(anyUp && m.health.down.Load()) && !contains(tried, m.member) {
+		if m.weight > 0 && (!anyUp || !m.health.down.Load()) && !slices.Contains(tried, m.member) {
 			usable = append(usable, m)
 		}
 	}
 	s.scratch = usable
 	return usable
-}
-
-func contains(all []*member, m *member) bool {
-	for _, x := range all {
-		if x == m {
-			return true
-		}
-	}
-	return false
 }
 
 func (s *service) keepHouse(now time.Time) {
@@ -230,8 +217,10 @@ func resolveTimeouts(l model.Listener) (timeouts, []model.PortError) {
 	var notes []model.PortError
 	settle := func(d *time.Duration, name string, otherwise time.Duration) {
 		if *d < 0 {
-			notes = append(notes, model.PortError{Port: l.Port, Reason: TimeoutInvalid,
-				Message: fmt.Sprintf("%s is %v, below zero: %v is used", name, *d, otherwise)})
+			notes = append(notes, model.PortError{
+				Port: l.Port, Reason: TimeoutInvalid,
+				Message: fmt.Sprintf("%s is %v, below zero: %v is used", name, *d, otherwise),
+			})
 		}
 		if *d <= 0 {
 			*d = otherwise
@@ -244,11 +233,15 @@ func resolveTimeouts(l model.Listener) (timeouts, []model.PortError) {
 }
 
 func algorithmNote(l model.Listener) model.PortError {
-	return model.PortError{Port: l.Port, Reason: AlgorithmNotSupported,
-		Message: fmt.Sprintf("the algorithm %q is not known: %s is used", l.Pool.Algorithm, model.RoundRobin)}
+	return model.PortError{
+		Port: l.Port, Reason: AlgorithmNotSupported,
+		Message: fmt.Sprintf("the algorithm %q is not known: %s is used", l.Pool.Algorithm, model.RoundRobin),
+	}
 }
 
 func proxyProtocolNote(port model.Port) model.PortError {
-	return model.PortError{Port: port, Reason: ProxyProtocolNotSupported,
-		Message: "PROXY protocol v1 cannot describe UDP, so no header is sent: choose v2 for this port"}
+	return model.PortError{
+		Port: port, Reason: ProxyProtocolNotSupported,
+		Message: "PROXY protocol v1 cannot describe UDP, so no header is sent: choose v2 for this port",
+	}
 }

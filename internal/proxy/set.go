@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"slices"
 	"time"
@@ -88,7 +89,7 @@ func (p *Proxy) release(o *owner) {
 		if !wanted {
 			s.stopChecks()
 			delete(o.services, port)
-			p.cfg.Log.Info("stopped serving port", "service", s.owner.String(), "port", port.String())
+			p.cfg.Log.Info("stopped serving port", slog.String("service", s.owner.String()), slog.String("port", port.String()))
 		}
 	}
 }
@@ -120,7 +121,7 @@ func (p *Proxy) serve(o *owner, l model.Listener) {
 	if s == nil {
 		s = newService(p, o.balancer.Key, l)
 		o.services[l.Port] = s
-		p.cfg.Log.Info("began serving port", "service", s.owner.String(), "port", l.Port.String())
+		p.cfg.Log.Info("began serving port", slog.String("service", s.owner.String()), slog.String("port", l.Port.String()))
 	}
 	s.apply(l)
 	p.bind(o, s)
@@ -152,8 +153,10 @@ func (p *Proxy) open(s *service, a netip.Addr) (*socket, model.PortError) {
 	}
 	id := socketID{netip.AddrPortFrom(a, uint16(number)), s.port.Protocol}
 	if taken := p.sockets[id]; taken != nil {
-		return nil, model.PortError{Port: s.port, Reason: PortInUse,
-			Message: fmt.Sprintf("port %d of %s is already served for %s", number, a, taken.service.owner)}
+		return nil, model.PortError{
+			Port: s.port, Reason: PortInUse,
+			Message: fmt.Sprintf("port %d of %s is already served for %s", number, a, taken.service.owner),
+		}
 	}
 	sock := &socket{service: s, id: id, address: a, done: make(chan struct{})}
 	var err error

@@ -44,8 +44,10 @@ const (
 
 // String returns the reason in the words of logs and metrics.
 func (r Reason) String() string {
-	names := [reasons]string{"none", "done", "client-reset", "member-reset", "client-idle", "member-idle",
-		"connect", "no-member", "fin", "refused", "moved", "drain", "shutdown"}
+	names := [reasons]string{
+		"none", "done", "client-reset", "member-reset", "client-idle", "member-idle",
+		"connect", "no-member", "fin", "refused", "moved", "drain", "shutdown",
+	}
 	if r >= reasons {
 		return "unknown"
 	}

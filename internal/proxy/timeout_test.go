@@ -19,12 +19,18 @@ func TestTT03OctaviasNumbers(t *testing.T) {
 		want   timeouts
 		notes  int
 	}{
-		"TT01TT02Unset": {reason: "Octavia's defaults",
-			want: timeouts{client: 50 * time.Second, connect: 5 * time.Second, member: 50 * time.Second}},
-		"Set": {reason: "what is set counts", in: model.Timeouts{ClientData: 1, MemberConnect: 2, MemberData: 3, TCPInspect: 4},
-			want: timeouts{client: 1, connect: 2, member: 3}},
-		"TT06Negative": {reason: "a negative value is refused and said", in: model.Timeouts{ClientData: -1, MemberConnect: -1, MemberData: -1},
-			want: timeouts{client: 50 * time.Second, connect: 5 * time.Second, member: 50 * time.Second}, notes: 3},
+		"TT01TT02Unset": {
+			reason: "Octavia's defaults",
+			want:   timeouts{client: 50 * time.Second, connect: 5 * time.Second, member: 50 * time.Second},
+		},
+		"Set": {
+			reason: "what is set counts", in: model.Timeouts{ClientData: 1, MemberConnect: 2, MemberData: 3, TCPInspect: 4},
+			want: timeouts{client: 1, connect: 2, member: 3},
+		},
+		"TT06Negative": {
+			reason: "a negative value is refused and said", in: model.Timeouts{ClientData: -1, MemberConnect: -1, MemberData: -1},
+			want: timeouts{client: 50 * time.Second, connect: 5 * time.Second, member: 50 * time.Second}, notes: 3,
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -22,24 +22,40 @@ func TestPP101Line(t *testing.T) {
 		src, dst netip.AddrPort
 		want     string
 	}{
-		"PP101TCP4": {reason: "one line, one space between fields, CRLF at the end",
-			src: ap("203.0.113.7:5555"), dst: ap("192.0.2.1:443"), want: "PROXY TCP4 203.0.113.7 192.0.2.1 5555 443\r\n"},
-		"PP101TCP6": {reason: "IPv6 in its canonical text",
-			src: ap("[2001:db8::7]:5555"), dst: ap("[2001:db8::1]:443"), want: "PROXY TCP6 2001:db8::7 2001:db8::1 5555 443\r\n"},
-		"PP103Ports": {reason: "ports have no leading zeros, and both ends of the range fit",
-			src: ap("203.0.113.7:0"), dst: ap("192.0.2.1:65535"), want: "PROXY TCP4 203.0.113.7 192.0.2.1 0 65535\r\n"},
-		"PP103Zone": {reason: "a zone means nothing to the receiver",
-			src: ap("[fe80::7%eth0]:1"), dst: ap("[fe80::1%eth0]:2"), want: "PROXY TCP6 fe80::7 fe80::1 1 2\r\n"},
-		"PPA03Mapped": {reason: "a dual-stack listener's mapped addresses are IPv4",
-			src: ap("[::ffff:203.0.113.7]:5555"), dst: ap("[::ffff:192.0.2.1]:443"), want: "PROXY TCP4 203.0.113.7 192.0.2.1 5555 443\r\n"},
-		"PPA04Mixed": {reason: "both addresses are of the family that the line names",
-			src: ap("[2001:db8::7]:5555"), dst: ap("192.0.2.1:443"), want: "PROXY TCP6 2001:db8::7 ::ffff:192.0.2.1 5555 443\r\n"},
-		"PP102LongestTCP4": {reason: "56 bytes at most",
-			src: ap("255.255.255.255:65535"), dst: ap("255.255.255.255:65535"),
-			want: "PROXY TCP4 255.255.255.255 255.255.255.255 65535 65535\r\n"},
-		"PP102LongestTCP6": {reason: "104 bytes at most",
-			src: netip.AddrPortFrom(longest, 65535), dst: netip.AddrPortFrom(longest, 65535),
-			want: "PROXY TCP6 " + longest.String() + " " + longest.String() + " 65535 65535\r\n"},
+		"PP101TCP4": {
+			reason: "one line, one space between fields, CRLF at the end",
+			src:    ap("203.0.113.7:5555"), dst: ap("192.0.2.1:443"), want: "PROXY TCP4 203.0.113.7 192.0.2.1 5555 443\r\n",
+		},
+		"PP101TCP6": {
+			reason: "IPv6 in its canonical text",
+			src:    ap("[2001:db8::7]:5555"), dst: ap("[2001:db8::1]:443"), want: "PROXY TCP6 2001:db8::7 2001:db8::1 5555 443\r\n",
+		},
+		"PP103Ports": {
+			reason: "ports have no leading zeros, and both ends of the range fit",
+			src:    ap("203.0.113.7:0"), dst: ap("192.0.2.1:65535"), want: "PROXY TCP4 203.0.113.7 192.0.2.1 0 65535\r\n",
+		},
+		"PP103Zone": {
+			reason: "a zone means nothing to the receiver",
+			src:    ap("[fe80::7%eth0]:1"), dst: ap("[fe80::1%eth0]:2"), want: "PROXY TCP6 fe80::7 fe80::1 1 2\r\n",
+		},
+		"PPA03Mapped": {
+			reason: "a dual-stack listener's mapped addresses are IPv4",
+			src:    ap("[::ffff:203.0.113.7]:5555"), dst: ap("[::ffff:192.0.2.1]:443"), want: "PROXY TCP4 203.0.113.7 192.0.2.1 5555 443\r\n",
+		},
+		"PPA04Mixed": {
+			reason: "both addresses are of the family that the line names",
+			src:    ap("[2001:db8::7]:5555"), dst: ap("192.0.2.1:443"), want: "PROXY TCP6 2001:db8::7 ::ffff:192.0.2.1 5555 443\r\n",
+		},
+		"PP102LongestTCP4": {
+			reason: "56 bytes at most",
+			src:    ap("255.255.255.255:65535"), dst: ap("255.255.255.255:65535"),
+			want: "PROXY TCP4 255.255.255.255 255.255.255.255 65535 65535\r\n",
+		},
+		"PP102LongestTCP6": {
+			reason: "104 bytes at most",
+			src:    netip.AddrPortFrom(longest, 65535), dst: netip.AddrPortFrom(longest, 65535),
+			want: "PROXY TCP6 " + longest.String() + " " + longest.String() + " 65535 65535\r\n",
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -62,26 +78,40 @@ func TestPP211GoldenBytes(t *testing.T) {
 		got    []byte
 		want   string
 	}{
-		"PP201TCP4": {reason: "signature, version and command, family and transport, length, addresses, ports",
-			got:  AppendV2(nil, Stream, ap("203.0.113.7:5555"), ap("192.0.2.1:443")),
-			want: sig + "2111000c" + "cb007107" + "c0000201" + "15b3" + "01bb"},
-		"PP202TCP6": {reason: "36 bytes of addresses",
-			got:  AppendV2(nil, Stream, ap("[2001:db8::7]:5555"), ap("[2001:db8::1]:443")),
-			want: sig + "21210024" + "20010db8000000000000000000000007" + "20010db8000000000000000000000001" + "15b3" + "01bb"},
-		"PPU01UDP4": {reason: "byte 14 says datagram",
-			got:  AppendV2(nil, Datagram, ap("203.0.113.7:5555"), ap("192.0.2.1:53")),
-			want: sig + "2112000c" + "cb007107" + "c0000201" + "15b3" + "0035"},
-		"PPU01UDP6": {reason: "byte 14 says datagram",
-			got:  AppendV2(nil, Datagram, ap("[2001:db8::7]:5555"), ap("[2001:db8::1]:53")),
-			want: sig + "21220024" + "20010db8000000000000000000000007" + "20010db8000000000000000000000001" + "15b3" + "0035"},
-		"PP203Local": {reason: "LOCAL has family 0 and length 0",
-			got: AppendLocal(nil), want: sig + "20000000"},
-		"PPA03Mapped": {reason: "mapped addresses are IPv4",
-			got:  AppendV2(nil, Stream, ap("[::ffff:203.0.113.7]:5555"), ap("[::ffff:192.0.2.1]:443")),
-			want: sig + "2111000c" + "cb007107" + "c0000201" + "15b3" + "01bb"},
-		"PPA04Mixed": {reason: "the IPv4 address is mapped",
-			got:  AppendV2(nil, Stream, ap("203.0.113.7:5555"), ap("[2001:db8::1]:443")),
-			want: sig + "21210024" + "00000000000000000000ffffcb007107" + "20010db8000000000000000000000001" + "15b3" + "01bb"},
+		"PP201TCP4": {
+			reason: "signature, version and command, family and transport, length, addresses, ports",
+			got:    AppendV2(nil, Stream, ap("203.0.113.7:5555"), ap("192.0.2.1:443")),
+			want:   sig + "2111000c" + "cb007107" + "c0000201" + "15b3" + "01bb",
+		},
+		"PP202TCP6": {
+			reason: "36 bytes of addresses",
+			got:    AppendV2(nil, Stream, ap("[2001:db8::7]:5555"), ap("[2001:db8::1]:443")),
+			want:   sig + "21210024" + "20010db8000000000000000000000007" + "20010db8000000000000000000000001" + "15b3" + "01bb",
+		},
+		"PPU01UDP4": {
+			reason: "byte 14 says datagram",
+			got:    AppendV2(nil, Datagram, ap("203.0.113.7:5555"), ap("192.0.2.1:53")),
+			want:   sig + "2112000c" + "cb007107" + "c0000201" + "15b3" + "0035",
+		},
+		"PPU01UDP6": {
+			reason: "byte 14 says datagram",
+			got:    AppendV2(nil, Datagram, ap("[2001:db8::7]:5555"), ap("[2001:db8::1]:53")),
+			want:   sig + "21220024" + "20010db8000000000000000000000007" + "20010db8000000000000000000000001" + "15b3" + "0035",
+		},
+		"PP203Local": {
+			reason: "LOCAL has family 0 and length 0",
+			got:    AppendLocal(nil), want: sig + "20000000",
+		},
+		"PPA03Mapped": {
+			reason: "mapped addresses are IPv4",
+			got:    AppendV2(nil, Stream, ap("[::ffff:203.0.113.7]:5555"), ap("[::ffff:192.0.2.1]:443")),
+			want:   sig + "2111000c" + "cb007107" + "c0000201" + "15b3" + "01bb",
+		},
+		"PPA04Mixed": {
+			reason: "the IPv4 address is mapped",
+			got:    AppendV2(nil, Stream, ap("203.0.113.7:5555"), ap("[2001:db8::1]:443")),
+			want:   sig + "21210024" + "00000000000000000000ffffcb007107" + "20010db8000000000000000000000001" + "15b3" + "01bb",
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
