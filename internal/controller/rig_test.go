@@ -329,7 +329,8 @@ func (r *rig) text() string {
 	return out.String()
 }
 
-// leaks says what is there without a Service that wants it.
+// leaks says what is there without a Service that wants it. What belongs to a
+// paused Service is left alone on purpose.
 func (r *rig) leaks() []string {
 	var out []string
 	for _, k := range r.cluster.Keys() {
@@ -338,7 +339,7 @@ func (r *rig) leaks() []string {
 			r.t.Fatal(err)
 		}
 		served := translate.ClaimOf(v.Service, r.controller.scope(v)).Verdict == translate.Serve
-		if served {
+		if served || (v.Service != nil && isPaused(v)) {
 			continue
 		}
 		if v.Record != nil {
@@ -367,6 +368,9 @@ func (r *rig) leakedBalancers() []string {
 				r.t.Fatal(err)
 			}
 			claim := translate.ClaimOf(v.Service, r.controller.scope(v))
+			if v.Service != nil && isPaused(v) {
+				continue
+			}
 			if claim.Verdict != translate.Serve || claim.Provider != name {
 				out = append(out, fmt.Sprintf("balancer %s in backend %s", k, name))
 			}
