@@ -200,7 +200,7 @@ func TestPPH01ChecksSendAHeader(t *testing.T) {
 		want    func(from, to netip.AddrPort) string
 	}{
 		"None": {reason: "no header in the pool, none in the check", want: func(_, _ netip.AddrPort) string { return "" }},
-		"V1": {
+		"PP105V1": {
 			reason: "the check's own addresses", version: model.ProxyV1,
 			want: func(from, to netip.AddrPort) string { return string(appendHeader(nil, model.ProxyV1, from, to)) },
 		},

@@ -76,7 +76,7 @@ func (s *service) apply(l model.Listener) {
 	}
 	checks, notes := resolveMonitor(l)
 	next.notes = append(next.notes, notes...)
-	limit := 0
+	limit := 0 // none; so are -1 and 0, as in HAProxy
 	if l.ConnectionLimit != nil {
 		limit = max(*l.ConnectionLimit, 0)
 	}

@@ -42,7 +42,7 @@ func TestPP101Line(t *testing.T) {
 			reason: "a dual-stack listener's mapped addresses are IPv4",
 			src:    ap("[::ffff:203.0.113.7]:5555"), dst: ap("[::ffff:192.0.2.1]:443"), want: "PROXY TCP4 203.0.113.7 192.0.2.1 5555 443\r\n",
 		},
-		"PPA04Mixed": {
+		"PP104PPA04Mixed": {
 			reason: "both addresses are of the family that the line names",
 			src:    ap("[2001:db8::7]:5555"), dst: ap("192.0.2.1:443"), want: "PROXY TCP6 2001:db8::7 ::ffff:192.0.2.1 5555 443\r\n",
 		},
@@ -198,6 +198,12 @@ func checkParsed(t *testing.T, name string, header []byte, from, to netip.AddrPo
 	rest := make([]byte, len(payload))
 	if _, err := r.Read(rest); err != nil || string(rest) != payload {
 		t.Errorf("%s: after the header came %q, %v; want %q", name, rest, err, payload)
+	}
+	if header[0] == '\r' && header[13]&0xf0 == 0 {
+		t.Errorf("%s: PP2-04: a PROXY command without a family", name)
+	}
+	if tlvs, err := h.TLVs(); len(tlvs) > 0 || err != nil {
+		t.Errorf("%s: PP2-07: TLVs %v, %v; want none", name, tlvs, err)
 	}
 	if h.Command.IsLocal() || h.TransportProtocol.IsDatagram() != (name == "v2 datagram") {
 		t.Errorf("%s: parsed as command %v, transport %v", name, h.Command, h.TransportProtocol)
