@@ -42,17 +42,28 @@ func show(ctx context.Context, o options, out io.Writer) (err error) {
 	}
 	interrupted := func() bool { return ctx.Err() != nil && errors.Is(err, context.Canceled) }
 	defer func() {
-		err = errors.Join(err, d.close(err == nil || interrupted(), o.keep))
+		well := err == nil || interrupted() || errors.Is(err, errCutShort)
+		err = errors.Join(err, d.close(well, o.keep))
 	}()
-	if err := d.play(ctx); err != nil {
+	err = d.play(ctx)
+	switch {
+	case o.once && interrupted():
+		return errCutShort
+	case err != nil:
 		return err
-	}
-	if o.once {
+	case o.once:
 		d.say("\nEvery step did what was promised, in %s.", time.Since(d.begun).Round(100*time.Millisecond))
 		return nil
 	}
 	return d.stay(ctx)
 }
+
+var (
+	// errCutShort says that not every step was shown, so nothing was proved.
+	errCutShort = errors.New("the demo was interrupted before its last step")
+	// errBroken says that a step failed; how was told at once.
+	errBroken = errors.New("it did not do what was promised, see above")
+)
 
 // open makes the folder, and in it the programs that commands are run from.
 func open(dir string, out io.Writer) (*demo, error) {
@@ -64,20 +75,29 @@ func open(dir string, out io.Writer) (*demo, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &demo{root: root, folder: folder, begun: time.Now()}
 	bin := filepath.Join(folder, "bin")
+	if err := linkSelf(bin); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(folder))
+	}
+	return &demo{
+		terminal: &terminal{out: out, bin: bin, dir: root, env: os.Environ()},
+		root:     root, folder: folder, begun: time.Now(),
+	}, nil
+}
+
+// linkSelf makes the folder bin with this program in it.
+func linkSelf(bin string) error {
 	if err := os.Mkdir(bin, 0o755); err != nil {
-		return nil, fmt.Errorf("making a folder for programs: %w", err)
+		return fmt.Errorf("making a folder for programs: %w", err)
 	}
 	self, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("finding the program itself: %w", err)
+		return fmt.Errorf("finding the program itself: %w", err)
 	}
 	if err := os.Symlink(self, filepath.Join(bin, "fairlead")); err != nil {
-		return nil, fmt.Errorf("linking the program: %w", err)
+		return fmt.Errorf("linking the program: %w", err)
 	}
-	d.terminal = &terminal{out: out, bin: bin, dir: root, env: os.Environ()}
-	return d, nil
+	return nil
 }
 
 // findRoot returns the checkout that the working directory is in.
@@ -151,7 +171,7 @@ func (d *demo) explain(ctx context.Context, s step, err error) error {
 	if d.machine != nil {
 		d.say("The controller's log is %s,\nthose of the cluster are in %s.", d.machine.controllerLog(), d.machine.clusterLogs())
 	}
-	return fmt.Errorf("showing %q: %w", s.title, err)
+	return fmt.Errorf("showing %q: %w", s.title, errBroken)
 }
 
 // stay tells what can be done now, and waits for the end.

@@ -77,7 +77,7 @@ func (m *machine) startController(ctx context.Context, program string, addresses
 	if err != nil {
 		return fmt.Errorf("opening the controller's log: %w", err)
 	}
-	defer func() { _ = log.Close() }() // the child has its own
+	defer func() { _ = log.Close() }()                                                            // the child has its own
 	m.process = exec.Command(program, "controller", "--kubeconfig="+kubeconfig, "--config="+file) //nolint:noctx // it runs on after the start
 	m.process.Stdout, m.process.Stderr = log, log
 	m.process.SysProcAttr = leashed()

@@ -71,5 +71,7 @@ spec:
 // podStatus is what a kubelet says of a pod that is ready (core/v1 PodStatus).
 func podStatus(b *backend) string {
 	return fmt.Sprintf(`{"status":{"phase":"Running","podIP":"%[1]s","podIPs":[{"ip":"%[1]s"}],`+
-		`"conditions":[{"type":"Ready","status":"True"}]}}`, b.plain.Addr())
+		`"conditions":[{"type":"Ready","status":"True"},{"type":"ContainersReady","status":"True"}],`+
+		`"containerStatuses":[{"name":"hello","image":"fairlead-demo","imageID":"","ready":true,"restartCount":0,"state":{"running":{}}}]}}`,
+		b.plain.Addr())
 }

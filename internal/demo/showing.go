@@ -103,27 +103,41 @@ func (d *demo) showMistake(ctx context.Context) error {
 		return err
 	}
 	text, err := d.run(ctx, "fairlead", "describe", "svc/mistake")
-	if err != nil {
+	if err != nil && !saidNo(err) {
 		return err
 	}
 	if err := expect(text, mistakeSentence, "fairlead describe"); err != nil {
 		return err
 	}
+	if err := d.showWarning(ctx); err != nil {
+		return err
+	}
+	d.say("\nIt is served all the same:")
+	if _, err = d.showCall(ctx, at, netip.Addr{}); err != nil {
+		return err
+	}
+	d.say("\nThe remedy:")
+	if _, err := d.run(ctx, "kubectl", "annotate", "service", "mistake", "--overwrite", "fairlead.dev/timeout-client-data=70000"); err != nil {
+		return err
+	}
+	_, err = d.run(ctx, "fairlead", "wait", "svc/mistake", "--for=accepted")
+	return err
+}
+
+// showWarning shows the event, which is written a moment after the condition.
+func (d *demo) showWarning(ctx context.Context) error {
 	events := []string{"events", "--for", "service/mistake", "--types=Warning"}
-	if err := until(ctx, 10*time.Second, "a warning", func() error {
+	err := until(ctx, 10*time.Second, "a warning", func() error {
 		text, err := d.ask(ctx, "kubectl", events...)
 		if err != nil {
 			return err
 		}
 		return expect(text, "InvalidOptions", "kubectl events")
-	}); err != nil {
+	})
+	if err != nil {
 		return err
 	}
-	if _, err := d.run(ctx, "kubectl", events...); err != nil {
-		return err
-	}
-	d.say("\nIt is served all the same:")
-	_, err = d.showCall(ctx, at, netip.Addr{})
+	_, err = d.run(ctx, "kubectl", events...)
 	return err
 }
 

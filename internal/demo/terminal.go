@@ -5,6 +5,7 @@ package demo
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os/exec"
@@ -65,6 +66,12 @@ func (t *terminal) start(ctx context.Context, out io.Writer, program string, arg
 		return fmt.Errorf("running %s: %w", commandLine(program, args), err)
 	}
 	return nil
+}
+
+// saidNo tells whether a command did its work and its answer was no (exit code 1).
+func saidNo(err error) bool {
+	var exit *exec.ExitError
+	return errors.As(err, &exit) && exit.ExitCode() == 1
 }
 
 // leashed makes a child die with this process (prctl(2), PR_SET_PDEATHSIG), and
