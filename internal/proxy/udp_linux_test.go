@@ -253,14 +253,26 @@ func TestUD07RemovedMember(t *testing.T) {
 	write(t, c, "nobody is there")
 	eventually(t, "the datagram is dropped", func() bool { return r.port(udpPort(5353)).Dropped == 1 })
 	r.set(listener(udpPort(5353), a, b))
-	if got := ask(t, c, "3"); got != "a3" && got != "b3" {
-		t.Errorf("after members returned got %q", got)
+	third := ask(t, c, "3")
+	if third != "a3" && third != "b3" {
+		t.Errorf("after members returned got %q", third)
+	}
+	now, other := a, "b4"
+	if third == "b3" {
+		now, other = b, "a4"
 	}
 	for _, m := range r.services(5353) {
-		m.health.down.Store(m.address == a)
+		m.health.down.Store(m.address == now)
 	}
-	if got := ask(t, c, "4"); got != "b4" {
-		t.Errorf("after the member went down got %q, want b4", got)
+	if got := ask(t, c, "4"); got != other {
+		t.Errorf("after the member went down got %q, want %q", got, other)
+	}
+	// With all members down moving would help nobody.
+	for _, m := range r.services(5353) {
+		m.health.down.Store(true)
+	}
+	if got := ask(t, c, "5"); got[0] != other[0] {
+		t.Errorf("with all members down the flow moved: %q", got)
 	}
 }
 
