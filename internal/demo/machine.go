@@ -25,15 +25,20 @@ const (
 	startPatience = 2 * time.Minute
 )
 
-// errController is how the controller ended when it should have gone on.
-var errController = errors.New("the controller ended by itself")
+// What should have gone on.
+var (
+	errController = errors.New("the controller ended by itself")
+	errCluster    = errors.New("the development cluster ended by itself")
+)
 
 // machine is the cluster, the controller and the servers that play its pods.
 type machine struct {
-	folder   string
-	cluster  *devcluster.Cluster
-	process  *exec.Cmd
-	ended    chan struct{} // closed when the controller has ended
+	folder  string
+	cluster *devcluster.Cluster
+	process *exec.Cmd
+	ended   chan struct{} // closed when the controller has ended
+	// metrics is where the controller serves its metrics.
+	metrics  string
 	backends []*backend
 }
 
@@ -68,9 +73,10 @@ func (m *machine) startController(ctx context.Context, program string, addresses
 	if err != nil {
 		return err
 	}
-	health, metrics := free[0], free[1]
+	health := free[0]
+	m.metrics = free[1]
 	file := filepath.Join(m.folder, "fairlead.yaml")
-	if err := os.WriteFile(file, []byte(configuration(health, metrics, addresses)), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(configuration(health, m.metrics, addresses)), 0o600); err != nil {
 		return fmt.Errorf("writing the configuration: %w", err)
 	}
 	log, err := os.OpenFile(m.controllerLog(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -142,7 +148,7 @@ func (m *machine) wait(ctx context.Context) error {
 	case <-m.ended:
 		return m.controllerEnd()
 	case err := <-cluster:
-		return fmt.Errorf("the development cluster ended by itself: %w", errors.Join(err))
+		return errors.Join(errCluster, err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 )
 
@@ -141,8 +142,8 @@ func (d *demo) showWarning(ctx context.Context) error {
 	return err
 }
 
-// showHeld deletes a Service and looks for its address.
-func (d *demo) showHeld(ctx context.Context) error {
+// showReserved deletes a Service, whose address nobody else may get for a while.
+func (d *demo) showReserved(ctx context.Context) error {
 	at, err := d.address(ctx, "mistake")
 	if err != nil {
 		return err
@@ -153,6 +154,11 @@ func (d *demo) showHeld(ctx context.Context) error {
 	text, err := d.run(ctx, "fairlead", "addresses")
 	if err != nil {
 		return err
+	}
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, at.Addr().String()+" ") {
+			return expect(line, "reserved", "fairlead addresses")
+		}
 	}
 	return expect(text, at.Addr().String(), "fairlead addresses")
 }

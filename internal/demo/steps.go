@@ -54,7 +54,7 @@ func (d *demo) furtherSteps() []step {
 	return []step{
 		{"the client's address, by PROXY protocol", d.showProxy},
 		{"what becomes of a mistake", d.showMistake},
-		{"a deleted Service's address is held for a while", d.showHeld},
+		{"a deleted Service's address stays reserved for it", d.showReserved},
 	}
 }
 
@@ -98,8 +98,9 @@ func (d *demo) startMachine(ctx context.Context) error {
 	if err := d.machine.startController(ctx, filepath.Join(d.bin, "fairlead"), d.pool); err != nil {
 		return err
 	}
-	d.say("Fairlead's controller is ready; it gives out addresses of %s. Both took %s.",
-		d.pool.prefix, time.Since(begun).Round(100*time.Millisecond))
+	d.say("Fairlead's controller is ready; it gives out addresses of %s.", d.pool.prefix)
+	d.say("Its metrics are at http://%s/metrics. Both took %s to start.",
+		d.machine.metrics, time.Since(begun).Round(100*time.Millisecond))
 	return nil
 }
 
