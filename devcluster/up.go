@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/fairlead-lb/fairlead/devcluster/internal/server"
 )
@@ -45,7 +46,16 @@ same DIR goes on with the same objects, and on the same port if it is free.`,
 			return f.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
-	flags := cmd.Flags()
+	cmd.Flags().AddFlagSet(f.flags())
+	if err := cmd.MarkFlagRequired("dir"); err != nil {
+		panic(err) // flags defines it
+	}
+	return cmd
+}
+
+// flags are the flags that set f.
+func (f *upFlags) flags() *pflag.FlagSet {
+	flags := pflag.NewFlagSet("up", pflag.ContinueOnError)
 	flags.StringVar(&f.dir, "dir", "", "folder of the cluster; made if need be")
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:0", "`address:port` of the API server; port 0 takes a free one")
 	flags.StringVar(&f.serviceClusterIPRange, "service-cluster-ip-range", "10.96.0.0/16,fd00:10:96::/112", "`CIDRs` of cluster IPs, the first family first")
@@ -54,10 +64,7 @@ same DIR goes on with the same objects, and on the same port if it is free.`,
 	flags.StringArrayVar(&f.serviceAccounts, "service-account", nil, "service account, as `NAMESPACE/NAME`, to write a kubeconfig for; the manifests must hold it; may be repeated")
 	flags.StringVar(&f.auditLog, "audit-log", "", "`file` to append each request of the service accounts to, as JSON lines (audit.k8s.io/v1 Event, level Metadata)")
 	flags.BoolVar(&f.untilStdinCloses, "until-stdin-closes", false, "stop as well when standard input ends, as it does when a parent process dies")
-	if err := cmd.MarkFlagRequired("dir"); err != nil {
-		panic(err) // the flag is defined a few lines above
-	}
-	return cmd
+	return flags
 }
 
 func (f upFlags) run(ctx context.Context, in io.Reader, out io.Writer) error {

@@ -77,6 +77,10 @@ spec:
   ports: [{port: 80, targetPort: 8080}]
 ---
 apiVersion: v1
+kind: Node
+metadata: {name: node1}
+---
+apiVersion: v1
 kind: Pod
 metadata: {name: web-0, labels: {app: web}}
 spec: {nodeName: node1, containers: [{name: web, image: none}]}
@@ -272,7 +276,7 @@ func TestStartSaysWhatIsWrong(t *testing.T) {
 		"Range": {
 			reason:  "what kube-apiserver refuses is passed on",
 			options: devcluster.StartOptions{ServiceClusterIPRange: "10.96.0.0"},
-			want:    "10.96.0.0",
+			want:    "service-cluster-ip-range",
 		},
 		"Manifest": {
 			reason:  "a manifest is named with the place of its fault",

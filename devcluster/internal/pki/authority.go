@@ -16,7 +16,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math/big"
-	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
@@ -150,8 +150,8 @@ func (a Authority) Issue(s Subject) (Pair, error) {
 		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	}
 	for _, host := range s.Hosts {
-		if ip := net.ParseIP(host); ip != nil {
-			template.IPAddresses = append(template.IPAddresses, ip)
+		if ip, err := netip.ParseAddr(host); err == nil {
+			template.IPAddresses = append(template.IPAddresses, ip.AsSlice())
 		} else {
 			template.DNSNames = append(template.DNSNames, host)
 		}

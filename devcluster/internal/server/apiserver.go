@@ -90,7 +90,8 @@ func apiServerFlags(cfg Config, listener net.Listener, tokenKey string) []string
 		"--disable-admission-plugins=TaintNodesByCondition",
 	}
 	if cfg.AuditLog != "" {
-		flags = append(flags, "--audit-policy-file="+auditPolicy, "--audit-log-path="+cfg.AuditLog)
+		flags = append(flags, "--audit-policy-file="+auditPolicy, "--audit-log-path="+cfg.AuditLog,
+			"--audit-log-maxsize=100000") // MB: one file, so that nothing is missed by who reads it
 	}
 	return flags
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -23,6 +24,7 @@ const adminGroup = "system:masters"
 // cluster is what a start has made so far.
 type cluster struct {
 	cfg       Config
+	objects   []*unstructured.Unstructured // of the manifests
 	authority pki.Authority
 	listener  net.Listener
 	flags     []string
@@ -32,36 +34,35 @@ type cluster struct {
 }
 
 // prepare makes all that the API server needs before it runs.
-func prepare(cfg Config) (*cluster, error) {
-	c := &cluster{cfg: cfg}
+func (c *cluster) prepare() error {
 	var err error
 	if c.authority, err = pki.OpenAuthority(pkiDir); err != nil {
-		return nil, err
+		return err
 	}
 	tokenKey, err := pki.SigningKey(pkiDir)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := issueServing(c.authority, pkiDir, cfg.Listen.Addr()); err != nil {
-		return nil, err
+	if err := issueServing(c.authority, pkiDir, c.cfg.Listen.Addr()); err != nil {
+		return err
 	}
-	if cfg.AuditLog != "" {
-		if err := os.WriteFile(auditPolicy, []byte(auditPolicyFor(cfg.Accounts)), 0o600); err != nil {
-			return nil, fmt.Errorf("writing audit policy: %w", err)
+	if c.cfg.AuditLog != "" {
+		if err := os.WriteFile(auditPolicy, []byte(auditPolicyFor(c.cfg.Accounts)), 0o600); err != nil {
+			return fmt.Errorf("writing audit policy: %w", err)
 		}
 	}
-	if c.listener, err = listen(cfg.Listen); err != nil {
-		return nil, err
+	if c.listener, err = listen(c.cfg.Listen); err != nil {
+		return err
 	}
 	c.url = "https://" + c.listener.Addr().String()
-	c.flags = apiServerFlags(cfg, c.listener, tokenKey)
+	c.flags = apiServerFlags(c.cfg, c.listener, tokenKey)
 	if err := c.writeAdmin(adminKubeconfig, "admin"); err != nil {
-		return nil, err
+		return err
 	}
 	if err := c.writeAdmin(controllerKubeconfig, "system:kube-controller-manager"); err != nil {
-		return nil, err
+		return err
 	}
-	return c, c.connect()
+	return c.connect()
 }
 
 // writeAdmin gives user, whose rights are unlimited, a kubeconfig.
@@ -105,11 +106,7 @@ func (c *cluster) usable(watching <-chan struct{}) func(context.Context) error {
 
 // furnish applies the manifests and writes the accounts' kubeconfigs.
 func (c *cluster) furnish(ctx context.Context) (Ready, error) {
-	objects, err := manifest.Read(c.cfg.Manifests)
-	if err != nil {
-		return Ready{}, err
-	}
-	if err := manifest.Apply(ctx, c.admin, objects); err != nil {
+	if err := manifest.Apply(ctx, c.admin, c.objects); err != nil {
 		return Ready{}, err
 	}
 	dir, err := os.Getwd()

@@ -48,12 +48,23 @@ func (p *part) stop(patience time.Duration) {
 }
 
 // await calls ok until it returns nil, the part ends or ctx does; it says what
-// it waited for, and what ok said last.
+// it waited for, and what ok said last. The context that ok is given ends with
+// the part: a request to a server that has failed would hang otherwise, since
+// its socket is open.
 func (p *part) await(ctx context.Context, what string, ok func(context.Context) error) error {
+	asking, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-p.done:
+			cancel()
+		case <-asking.Done():
+		}
+	}()
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
-		last := ok(ctx)
+		last := ok(asking)
 		if last == nil {
 			return nil
 		}

@@ -15,6 +15,8 @@ import (
 
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
+
+	"github.com/fairlead-lb/fairlead/devcluster/internal/manifest"
 )
 
 // What the cluster's folder holds, relative to it.
@@ -66,12 +68,16 @@ type Ready struct {
 // pods can be created in the default namespace, and the manifests are applied.
 // A process can run it once.
 func Run(ctx context.Context, cfg Config, ready func(Ready) error) error {
+	objects, err := manifest.Read(cfg.Manifests)
+	if err != nil {
+		return err
+	}
 	unlock, err := enter(cfg.Dir)
 	if err != nil {
 		return fmt.Errorf("starting cluster in %s: %w", cfg.Dir, err)
 	}
 	defer unlock()
-	if err := run(ctx, cfg, ready); err != nil && ctx.Err() == nil {
+	if err := run(ctx, &cluster{cfg: cfg, objects: objects}, ready); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("running cluster in %s: %w", cfg.Dir, err)
 	}
 	return nil
@@ -105,7 +111,7 @@ func enter(dir string) (func(), error) {
 	return func() { held.Close() }, nil // the log stays open for what is written last
 }
 
-func run(ctx context.Context, cfg Config, ready func(Ready) error) error {
+func run(ctx context.Context, c *cluster, ready func(Ready) error) error {
 	starting, cancel := context.WithTimeoutCause(ctx, startPatience, fmt.Errorf("not ready after %s", startPatience))
 	defer cancel()
 	store, err := startStore(starting, logDir)
@@ -113,8 +119,7 @@ func run(ctx context.Context, cfg Config, ready func(Ready) error) error {
 		return err
 	}
 	defer store.Close()
-	c, err := prepare(cfg)
-	if err != nil {
+	if err := c.prepare(); err != nil {
 		return err
 	}
 	api := startPart(ctx, "kube-apiserver", func(ctx context.Context) error {

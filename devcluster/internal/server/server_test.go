@@ -109,6 +109,12 @@ func TestPart(t *testing.T) {
 			ready:  func(context.Context) error { return errors.New("not yet") },
 			want:   broken, text: "running it",
 		},
+		"FailsWhileAsked": {
+			reason: "a question to a part that fails is cut short",
+			run:    func(context.Context) error { return broken },
+			ready:  func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+			want:   broken, text: "running it",
+		},
 		"Ends": {
 			reason: "a part that just ends is a failure, too",
 			run:    func(context.Context) error { return nil },
