@@ -49,6 +49,8 @@ func show(ctx context.Context, o options, out io.Writer) (err error) {
 	switch {
 	case o.once && interrupted():
 		return errCutShort
+	case interrupted():
+		return nil // as it was asked to
 	case err != nil:
 		return err
 	case o.once:
@@ -176,19 +178,36 @@ func (d *demo) explain(ctx context.Context, s step, err error) error {
 
 // stay tells what can be done now, and waits for the end.
 func (d *demo) stay(ctx context.Context) error {
+	hello, err := d.address(ctx, "hello")
+	if err != nil {
+		return err
+	}
+	proxied, err := d.address(ctx, "hello-proxy")
+	if err != nil {
+		return err
+	}
 	d.say("\n── Your turn\n")
 	d.say("All of this keeps running until Ctrl-C. In another terminal, in %s:\n", d.root)
 	d.say("  export KUBECONFIG=%s PATH=%s:$PATH", quoted(d.machine.kubeconfig()), quoted(d.bin))
-	d.say("%s", suggestions)
-	return d.machine.wait(ctx)
+	d.say(suggestions, hello, remoteClient(), proxied)
+	if err := d.machine.wait(ctx); err != nil {
+		return err
+	}
+	d.say("\nStopping.")
+	return nil
 }
 
 const suggestions = `
-  kubectl get services
-  kubectl annotate service hello fairlead.dev/source-ranges=127.9.0.0/16
+  curl http://%[1]s/
+  curl --interface %[2]s http://%[3]s/
+
+  kubectl annotate service hello fairlead.dev/source-ranges=%[2]s/32
   fairlead describe svc/hello
+  curl http://%[1]s/                           # refused now
+  curl --interface %[2]s http://%[1]s/   # let in
+
   fairlead explain source-ranges
-  kubectl create service loadbalancer mine --tcp=9000:http --dry-run=client -o yaml
+  fairlead plan -f examples/mistake/service.yaml
 
 Pods of your own get no address here, since nothing runs containers; Services
 that select "app: hello" find the three servers of this demo.`

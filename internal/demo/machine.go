@@ -138,13 +138,14 @@ func (m *machine) controllerEnd() error {
 	return fmt.Errorf("%w (%s); its log is %s", errController, m.process.ProcessState, m.controllerLog())
 }
 
-// wait blocks until ctx ends, or something that should not end does.
+// wait blocks until ctx ends, which is no error, or something does that should
+// not.
 func (m *machine) wait(ctx context.Context) error {
 	cluster := make(chan error, 1)
 	go func() { cluster <- m.cluster.Wait() }()
 	select {
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return nil
 	case <-m.ended:
 		return m.controllerEnd()
 	case err := <-cluster:
