@@ -86,6 +86,24 @@ func scenarios() map[string]struct {
 				func(r *rig) { r.put(lb("web", clusterIP)); r.put(lb("web", classed(other))) },
 			},
 		},
+		"OtherProviderWithBadOption": {
+			reason: "what a former provider's record accepted is gone with the record",
+			life: []func(*rig){
+				func(r *rig) { r.put(lb("web", annotated("source-ranges", "10.0.0.0/8"))) },
+				func(r *rig) {
+					r.put(lb("web", clusterIP))
+					r.put(lb("web", classed(other), annotated("source-ranges", "nonsense")))
+				},
+			},
+		},
+		"PoolToCloud": {
+			reason: "a provider that chooses addresses itself leaves none to the pools",
+			life: []func(*rig){
+				func(r *rig) { r.put(lb("web")) },
+				func(r *rig) { r.put(lb("web", clusterIP)); r.put(lb("web", classed(translate.ClassPrefix+"cloud"))) },
+				func(r *rig) { r.pass(11 * time.Minute) },
+			},
+		},
 		"ForeignClassAtOnce": {
 			reason: "a Service that went to somebody else's class is cleaned up by finalizer and record",
 			life: []func(*rig){

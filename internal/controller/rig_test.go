@@ -62,6 +62,8 @@ type rig struct {
 	due map[model.Key]bool
 	// after are the last answers of Reconcile.
 	after map[model.Key]time.Duration
+	// afterLook is called after each look, when set.
+	afterLook func()
 }
 
 // lastFree is the pool of the rig: four addresses.
@@ -227,6 +229,9 @@ func (r *rig) look(key model.Key) (killed bool, err error) {
 	}()
 	after, err := r.controller.Reconcile(r.t.Context(), key)
 	r.after[key] = after
+	if r.afterLook != nil {
+		r.afterLook()
+	}
 	return false, err
 }
 
