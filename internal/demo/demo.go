@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,6 +21,8 @@ type demo struct {
 	root string
 	// folder holds everything that is written.
 	folder string
+	// pods is the address that the servers that play pods listen at.
+	pods netip.Addr
 	// machine is set by the step that starts it.
 	machine *machine
 	build   *build
@@ -67,9 +70,14 @@ var (
 	errBroken = errors.New("it did not do what was promised, see above")
 )
 
-// open makes the folder, and in it the programs that commands are run from.
+// open looks at what it takes before anything is shown, and makes the folder,
+// and in it the programs that commands are run from.
 func open(dir string, out io.Writer) (*demo, error) {
 	root, err := findRoot()
+	if err != nil {
+		return nil, err
+	}
+	pods, err := machineAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +91,7 @@ func open(dir string, out io.Writer) (*demo, error) {
 	}
 	return &demo{
 		terminal: &terminal{out: out, bin: bin, dir: root, env: os.Environ()},
-		root:     root, folder: folder, begun: time.Now(),
+		root:     root, folder: folder, pods: pods, begun: time.Now(),
 	}, nil
 }
 

@@ -128,12 +128,11 @@ func (p *process) cutOff(t *testing.T) {
 			t.Fatalf("the demo does not say %s:\n%s", pattern, p.out)
 		}
 		err := until(t.Context(), patience, at[1]+" to be free", func() error {
-			c, err := net.Dial("tcp", at[1])
-			if err != nil {
-				return nil
+			if c, err := net.Dial("tcp", at[1]); err == nil {
+				_ = c.Close()
+				return errors.New("something still accepts there")
 			}
-			_ = c.Close()
-			return errors.New("something still accepts there")
+			return nil
 		})
 		if err != nil {
 			t.Error(err)

@@ -49,7 +49,7 @@ func (d *demo) showBalancing(ctx context.Context) error {
 func (d *demo) untilEndpoints(ctx context.Context, service string) error {
 	args := []string{"get", "endpointslices", "-l", "kubernetes.io/service-name=" + service}
 	err := until(ctx, 20*time.Second, "the endpoints of "+service, func() error {
-		text, err := d.ask(ctx, "kubectl", append(args, "-o", "jsonpath={.items[*].endpoints[*].targetRef.name}")...)
+		text, err := d.ask(ctx, append(args, "-o", "jsonpath={.items[*].endpoints[*].targetRef.name}")...)
 		if err != nil {
 			return err
 		}
@@ -129,7 +129,7 @@ func (d *demo) showMistake(ctx context.Context) error {
 func (d *demo) showWarning(ctx context.Context) error {
 	events := []string{"events", "--for", "service/mistake", "--types=Warning"}
 	err := until(ctx, 10*time.Second, "a warning", func() error {
-		text, err := d.ask(ctx, "kubectl", events...)
+		text, err := d.ask(ctx, events...)
 		if err != nil {
 			return err
 		}

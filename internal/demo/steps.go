@@ -121,12 +121,8 @@ func (d *demo) useCluster(binary string) error {
 // would say of pods. Which endpoints a Service has is then found out by the
 // EndpointSlice controller, as everywhere.
 func (d *demo) playPods(ctx context.Context) error {
-	address, err := machineAddress()
-	if err != nil {
-		return err
-	}
 	for i := range backendCount {
-		b, err := startBackend(ctx, "hello-"+strconv.Itoa(i+1), address)
+		b, err := startBackend(ctx, "hello-"+strconv.Itoa(i+1), d.pods)
 		if err != nil {
 			return err
 		}
@@ -136,11 +132,11 @@ func (d *demo) playPods(ctx context.Context) error {
 	if err := os.WriteFile(manifest, []byte(podManifest(d.machine.backends)), 0o600); err != nil {
 		return fmt.Errorf("writing the pods' manifest: %w", err)
 	}
-	if _, err := d.ask(ctx, "kubectl", "apply", "-f", manifest); err != nil {
+	if _, err := d.ask(ctx, "apply", "-f", manifest); err != nil {
 		return err
 	}
 	for _, b := range d.machine.backends {
-		if _, err := d.ask(ctx, "kubectl", "patch", "pod", b.name, "--subresource=status", "--type=merge", "-p", podStatus(b)); err != nil {
+		if _, err := d.ask(ctx, "patch", "pod", b.name, "--subresource=status", "--type=merge", "-p", podStatus(b)); err != nil {
 			return err
 		}
 	}
@@ -148,13 +144,13 @@ func (d *demo) playPods(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return expect(text, address.String(), "kubectl get pods")
+	return expect(text, d.pods.String(), "kubectl get pods")
 }
 
 // address is where a Service's status says it is served, at the port of all
 // examples.
 func (d *demo) address(ctx context.Context, service string) (netip.AddrPort, error) {
-	text, err := d.ask(ctx, "kubectl", "get", "service", service, "-o", "jsonpath={.status.loadBalancer.ingress[0].ip}")
+	text, err := d.ask(ctx, "get", "service", service, "-o", "jsonpath={.status.loadBalancer.ingress[0].ip}")
 	if err != nil {
 		return netip.AddrPort{}, err
 	}

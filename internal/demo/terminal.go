@@ -42,10 +42,10 @@ func (t *terminal) run(ctx context.Context, program string, args ...string) (str
 	return kept.String(), err
 }
 
-// ask runs a command behind the scenes and returns all that it printed.
-func (t *terminal) ask(ctx context.Context, program string, args ...string) (string, error) {
+// ask runs kubectl behind the scenes and returns all that it printed.
+func (t *terminal) ask(ctx context.Context, args ...string) (string, error) {
 	var kept bytes.Buffer
-	if err := t.start(ctx, &kept, program, args); err != nil {
+	if err := t.start(ctx, &kept, "kubectl", args); err != nil {
 		return kept.String(), fmt.Errorf("%w: %s", err, strings.TrimSpace(kept.String()))
 	}
 	return kept.String(), nil
