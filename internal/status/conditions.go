@@ -46,7 +46,7 @@ func acceptedCondition(in Input) Condition {
 	}
 	if in.Blocked {
 		c.True = false
-		c.Message = join(c.Message, "Nothing is served until this is mended.")
+		c.Message = clip(join("Nothing is served until this is mended.", c.Message))
 	}
 	return c
 }
