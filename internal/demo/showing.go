@@ -148,7 +148,7 @@ func (d *demo) showReserved(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := d.run(ctx, "kubectl", "delete", "-f", mistakeManifest); err != nil {
+	if _, err := d.run(ctx, "kubectl", "delete", "-f", mistakeManifest, "--timeout=60s"); err != nil {
 		return err
 	}
 	text, err := d.run(ctx, "fairlead", "addresses")
