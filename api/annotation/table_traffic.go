@@ -72,14 +72,14 @@ func timeoutOptions() []Option {
 		{
 			Name: UDPIdleTimeout, Direction: In, Type: Milliseconds, Min: 1000, Max: 86400000, Live: true,
 			Default: "120000",
-			Support: support(planned(), unused("Octavia does not offer it."), planned()),
+			Support: support(yes(), unused("Octavia does not offer it."), planned()),
 			Doc:     "How long a UDP flow is remembered after its last datagram in either direction. A later datagram of the same client may reach another pod.",
 			Example: `fairlead.dev/udp-idle-timeout: "300000"`,
 		},
 		{
 			Name: DrainTimeout, Direction: In, Type: Milliseconds, Min: 0, Max: 86400000, Live: true,
 			Default: "300000",
-			Support: support(planned(), planned(), planned()),
+			Support: support(yes(), planned(), planned()),
 			Doc:     "How long the connections of a pod or node that is being taken out may live on. It gets no new ones meanwhile. 0 cuts them at once.",
 			Example: `fairlead.dev/drain-timeout: "600000"`,
 		},

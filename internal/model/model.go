@@ -120,13 +120,23 @@ type Listener struct {
 	Pool            Pool
 }
 
-// Timeouts are Octavia's four listener time-outs. Zero: the provider's default.
+// Timeouts are Octavia's four listener time-outs, and two of our own. Zero: the
+// provider's default.
 type Timeouts struct {
 	ClientData    time.Duration
 	MemberConnect time.Duration
 	MemberData    time.Duration
 	TCPInspect    time.Duration
+	// UDPIdle is how long a UDP flow may be silent before it is forgotten.
+	UDPIdle time.Duration
+	// Drain is how long the connections of a member that gets no new traffic,
+	// or of a listener that is removed, may live on. CutAtOnce: not at all.
+	Drain time.Duration
 }
+
+// CutAtOnce is the drain time-out that ends connections without delay: zero
+// means the provider's default.
+const CutAtOnce time.Duration = -1
 
 // Pool is how a listener's traffic is spread, and over whom.
 type Pool struct {

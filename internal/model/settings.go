@@ -39,6 +39,8 @@ func (l Listener) Settings() []Setting {
 		{"timeout-member-connect", durationText(l.Timeouts.MemberConnect), PartListener},
 		{"timeout-member-data", durationText(l.Timeouts.MemberData), PartListener},
 		{"timeout-tcp-inspect", durationText(l.Timeouts.TCPInspect), PartListener},
+		{"udp-idle-timeout", durationText(l.Timeouts.UDPIdle), PartListener},
+		{"drain-timeout", drainText(l.Timeouts.Drain), PartListener},
 		{"lb-method", string(l.Pool.Algorithm), PartPool},
 		{"proxy-protocol", string(l.Pool.ProxyProtocol), PartPool},
 		{"session-affinity", durationText(l.Pool.Affinity), PartPool},
@@ -77,6 +79,13 @@ func durationText(d time.Duration) string {
 		return ""
 	}
 	return d.String()
+}
+
+func drainText(d time.Duration) string {
+	if d < 0 {
+		return "0s"
+	}
+	return durationText(d)
 }
 
 func monitorText(m Monitor) string {

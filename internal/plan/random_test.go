@@ -72,6 +72,8 @@ func (d dice) listener(p model.Port) model.Listener {
 			MemberConnect: pick(d, 0, time.Second),
 			MemberData:    pick(d, 0, time.Minute),
 			TCPInspect:    pick(d, 0, time.Millisecond),
+			UDPIdle:       pick(d, 0, time.Minute),
+			Drain:         pick(d, 0, model.CutAtOnce, time.Minute),
 		},
 		Pool: model.Pool{
 			Algorithm:     pick(d, "", model.RoundRobin, model.SourceIP),

@@ -129,6 +129,13 @@ func (f *flow) endOnce(why Reason) bool {
 	return true
 }
 
+// wake makes the flow look at its time-out again.
+func (f *flow) wake() {
+	if c := f.upstream.Load(); c != nil {
+		_ = c.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
 // failed ends the flow because of an error of its socket. That is mostly an
 // ICMP error: the member's port is closed. The client is told nothing.
 func (f *flow) failed(err error) {
@@ -143,9 +150,9 @@ func (f *flow) failed(err error) {
 // reply carries the member's datagrams to the client until the flow ends. A
 // buffer is held only while a datagram is being carried.
 func (f *flow) reply() {
-	limit := f.socket.service.proxy.cfg.FlowTimeout
 	upstream, answered := f.upstream.Load(), false
 	for {
+		limit := f.socket.service.snapshot.Load().timeouts.idle
 		left := f.socket.flows.quiet(f, limit)
 		if left <= 0 {
 			f.end(ReasonClientIdle)
@@ -153,6 +160,9 @@ func (f *flow) reply() {
 		_ = upstream.SetReadDeadline(time.Now().Add(left))
 		if f.reason() != ReasonNone {
 			return
+		}
+		if f.socket.service.snapshot.Load().timeouts.idle != limit {
+			continue // it changed before the deadline was set, which undid the wake-up
 		}
 		err := netio.WaitDatagram(upstream)
 		if err == nil {

@@ -41,12 +41,16 @@ func (l *links) len() int {
 	return len(l.set)
 }
 
-// cutAt starts the drain. A drain that has begun is not put off.
-func (l *links) cutAt(due time.Time) {
+// drain starts the drain: the links may live on for d, and not at all if that
+// is negative. A drain that has begun is not put off.
+func (l *links) drain(d time.Duration, now time.Time) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	if l.due.IsZero() {
-		l.due = due
+		l.due = now.Add(max(d, 0))
+	}
+	l.mu.Unlock()
+	if d < 0 {
+		l.cut(ReasonDrain)
 	}
 }
 
@@ -70,13 +74,18 @@ func (l *links) cutIfDue(now time.Time, reason Reason) bool {
 
 // cut ends all links.
 func (l *links) cut(reason Reason) {
+	for _, x := range l.all() {
+		x.end(reason)
+	}
+}
+
+// all returns the links of this moment.
+func (l *links) all() []link {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	all := make([]link, 0, len(l.set))
 	for x := range l.set {
 		all = append(all, x)
 	}
-	l.mu.Unlock()
-	for _, x := range all {
-		x.end(reason)
-	}
+	return all
 }

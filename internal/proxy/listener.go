@@ -55,7 +55,7 @@ func (s *socket) close() {
 
 func (s *socket) keepHouse(now time.Time) {
 	if s.udp != nil {
-		s.flows.expire(now, s.service.proxy.cfg.FlowTimeout)
+		s.flows.expire(now, s.service.snapshot.Load().timeouts.idle)
 	}
 }
 

@@ -60,6 +60,18 @@ func TestTR02RemovedPortDrains(t *testing.T) {
 	mustReset(t, c)
 }
 
+func TestTR02RemovedPortCutsAtOnce(t *testing.T) {
+	r := newRig(t, Config{DrainTimeout: time.Hour})
+	member := named(t, "a")
+	l := listener(tcpPort(8080), member)
+	l.Timeouts.Drain = model.CutAtOnce
+	r.set(l, listener(tcpPort(8081), member))
+	c := r.dial(8080)
+	read(t, c, 1)
+	r.set(listener(tcpPort(8081), member))
+	mustReset(t, c)
+}
+
 func TestTR02RemovedOwner(t *testing.T) {
 	r := newRig(t, Config{DrainTimeout: -1})
 	r.set(listener(tcpPort(8080), named(t, "a")))

@@ -372,6 +372,39 @@ func TestLB15Draining(t *testing.T) {
 	r.closedBy(tcpPort(8080), ReasonDrain)
 }
 
+// TestLB15DrainTimeOfTheListener: what the listener says is stronger than the
+// proxy's own drain time, in both directions.
+func TestLB15DrainTimeOfTheListener(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason string
+		drain  time.Duration
+		own    time.Duration
+		after  time.Duration
+		want   Reason
+	}{
+		"Longer": {reason: "the listener asks for more time", drain: time.Minute, own: time.Second, after: 59 * time.Second, want: ReasonNone},
+		"Over":   {reason: "its time is over", drain: time.Minute, own: time.Hour, after: time.Minute, want: ReasonDrain},
+		"AtOnce": {reason: "the listener asks for none", drain: model.CutAtOnce, own: time.Hour, want: ReasonDrain},
+		"Unset":  {reason: "the proxy's own time counts", own: time.Minute, after: time.Minute, want: ReasonDrain},
+		"NotYet": {reason: "the proxy's own time counts", own: time.Minute, after: 59 * time.Second, want: ReasonNone},
+		"Unsaid": {reason: "neither says a time: 300 s", after: 299 * time.Second, want: ReasonNone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := testService(t, Config{DrainTimeout: tc.own}, func(l *model.Listener) { l.Timeouts.Drain = tc.drain }, 2)
+				x := &nobody{}
+				s.snapshot.Load().members[0].links.add(x)
+				s.apply(s.weigh(0, 0))
+				time.Sleep(tc.after)
+				s.keepHouse(time.Now())
+				if x.reason != tc.want {
+					t.Errorf("%s: ended by %v, want %v", tc.reason, x.reason, tc.want)
+				}
+			})
+		})
+	}
+}
+
 // TestLB15DrainStartsOnce: reconciles in between do not put it off, and a
 // member that returns keeps its connections.
 func TestLB15DrainStartsOnce(t *testing.T) {

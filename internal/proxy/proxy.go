@@ -30,13 +30,14 @@ type Config struct {
 	// runtime's generator. It must be safe for concurrent use.
 	Random func() uint64
 	// DrainTimeout is how long connections of a removed listener or a draining
-	// member may go on; zero: 300 s; negative: they are cut at once.
+	// member may go on, unless the listener says otherwise; zero: 300 s;
+	// negative: they are cut at once.
 	DrainTimeout time.Duration
 	// FinTimeout bounds the silence of a connection that one side has ended;
 	// zero: 30 s.
 	FinTimeout time.Duration
-	// FlowTimeout is how long a UDP flow may be silent; zero: 120 s (RFC 4787
-	// REQ-5 asks for that much at least).
+	// FlowTimeout is how long a UDP flow may be silent, unless the listener says
+	// otherwise; zero: 120 s (RFC 4787 REQ-5 asks for that much at least).
 	FlowTimeout time.Duration
 	// FlowLimit is the greatest number of UDP flows of one listener; zero:
 	// 10000. A flow costs one file descriptor and about 8 KiB.

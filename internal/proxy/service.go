@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -50,10 +51,11 @@ type candidate struct {
 	weight int
 }
 
-// timeouts are a listener's time-outs with Octavia's defaults filled in. The
-// fourth, inspection, has no effect on a listener without content rules.
+// timeouts are a listener's time-outs with Octavia's and the proxy's defaults
+// filled in. The one of inspection has no effect on a listener without content
+// rules. drain is negative for cutting at once.
 type timeouts struct {
-	client, connect, member time.Duration
+	client, connect, member, idle, drain time.Duration
 }
 
 func newService(p *Proxy, owner model.Key, l model.Listener) *service {
@@ -66,7 +68,7 @@ func newService(p *Proxy, owner model.Key, l model.Listener) *service {
 // apply makes a new snapshot. Members keep their links, health and position.
 func (s *service) apply(l model.Listener) {
 	next := &snapshot{listener: l}
-	next.timeouts, next.notes = resolveTimeouts(l)
+	next.timeouts, next.notes = resolveTimeouts(l, s.proxy.cfg)
 	chosen, known := newPicker(l.Pool.Algorithm)
 	if !known {
 		next.notes = append(next.notes, algorithmNote(l))
@@ -87,7 +89,10 @@ func (s *service) apply(l model.Listener) {
 	s.enlist(next, time.Now())
 	s.picker = chosen
 	s.affinity.lifetime = l.Pool.Affinity
-	s.snapshot.Store(next)
+	before := s.snapshot.Swap(next)
+	if before != nil && before.timeouts.idle != next.timeouts.idle {
+		s.wakeFlows()
+	}
 	if !s.started {
 		s.started = true
 		s.start(next)
@@ -109,7 +114,7 @@ func (s *service) enlist(next *snapshot, now time.Time) {
 		if m.Weight > 0 {
 			known.links.keep()
 		} else {
-			s.drain(known, now)
+			known.links.drain(next.timeouts.drain, now)
 		}
 	}
 	for address, m := range s.members {
@@ -119,14 +124,7 @@ func (s *service) enlist(next *snapshot, now time.Time) {
 		}
 		m.removed.Store(true)
 		m.present = false
-		s.drain(m, now)
-	}
-}
-
-func (s *service) drain(m *member, now time.Time) {
-	m.links.cutAt(s.proxy.deadline(now))
-	if s.proxy.cfg.DrainTimeout < 0 {
-		m.links.cut(ReasonDrain)
+		m.links.drain(next.timeouts.drain, now)
 	}
 }
 
@@ -212,8 +210,11 @@ func (s *service) fault() model.PortError {
 	return joined(s.port, append(faults, s.snapshot.Load().notes...))
 }
 
-func resolveTimeouts(l model.Listener) (timeouts, []model.PortError) {
-	t := timeouts{client: l.Timeouts.ClientData, connect: l.Timeouts.MemberConnect, member: l.Timeouts.MemberData}
+func resolveTimeouts(l model.Listener, cfg Config) (timeouts, []model.PortError) {
+	t := timeouts{
+		client: l.Timeouts.ClientData, connect: l.Timeouts.MemberConnect, member: l.Timeouts.MemberData,
+		idle: l.Timeouts.UDPIdle, drain: cmp.Or(l.Timeouts.Drain, cfg.DrainTimeout),
+	}
 	var notes []model.PortError
 	settle := func(d *time.Duration, name string, otherwise time.Duration) {
 		if *d < 0 {
@@ -229,6 +230,7 @@ func resolveTimeouts(l model.Listener) (timeouts, []model.PortError) {
 	settle(&t.client, "timeout-client-data", 50*time.Second)
 	settle(&t.connect, "timeout-member-connect", 5*time.Second)
 	settle(&t.member, "timeout-member-data", 50*time.Second)
+	settle(&t.idle, "udp-idle-timeout", cfg.FlowTimeout)
 	return t, notes
 }
 

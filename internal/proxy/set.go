@@ -98,15 +98,9 @@ func (p *Proxy) retire(s *service, sock *socket) {
 	delete(s.sockets, sock.address)
 	delete(p.sockets, sock.id)
 	sock.close()
-	sock.links.cutAt(p.deadline(time.Now()))
+	sock.links.drain(s.snapshot.Load().timeouts.drain, time.Now())
 	p.retired = append(p.retired, sock)
-	if p.cfg.DrainTimeout < 0 {
-		sock.links.cut(ReasonDrain)
-	}
 }
-
-// deadline returns when what begins to drain now is cut.
-func (p *Proxy) deadline(now time.Time) time.Time { return now.Add(max(p.cfg.DrainTimeout, 0)) }
 
 func (p *Proxy) remove(o *owner) {
 	key := o.balancer.Key

@@ -20,21 +20,25 @@ func TestTT03OctaviasNumbers(t *testing.T) {
 		notes  int
 	}{
 		"TT01TT02Unset": {
-			reason: "Octavia's defaults",
-			want:   timeouts{client: 50 * time.Second, connect: 5 * time.Second, member: 50 * time.Second},
+			reason: "Octavia's defaults, and the proxy's own",
+			want:   timeouts{client: 50 * time.Second, connect: 5 * time.Second, member: 50 * time.Second, idle: 2 * time.Minute, drain: 5 * time.Minute},
 		},
 		"Set": {
-			reason: "what is set counts", in: model.Timeouts{ClientData: 1, MemberConnect: 2, MemberData: 3, TCPInspect: 4},
-			want: timeouts{client: 1, connect: 2, member: 3},
+			reason: "what is set counts", in: model.Timeouts{ClientData: 1, MemberConnect: 2, MemberData: 3, TCPInspect: 4, UDPIdle: 5, Drain: 6},
+			want: timeouts{client: 1, connect: 2, member: 3, idle: 5, drain: 6},
 		},
 		"TT06Negative": {
-			reason: "a negative value is refused and said", in: model.Timeouts{ClientData: -1, MemberConnect: -1, MemberData: -1},
-			want: timeouts{client: 50 * time.Second, connect: 5 * time.Second, member: 50 * time.Second}, notes: 3,
+			reason: "a negative value is refused and said", in: model.Timeouts{ClientData: -1, MemberConnect: -1, MemberData: -1, UDPIdle: -1},
+			want: timeouts{client: 50 * time.Second, connect: 5 * time.Second, member: 50 * time.Second, idle: 2 * time.Minute, drain: 5 * time.Minute}, notes: 4,
+		},
+		"LB15CutAtOnce": {
+			reason: "below zero means something for the drain time", in: model.Timeouts{Drain: model.CutAtOnce},
+			want: timeouts{client: 50 * time.Second, connect: 5 * time.Second, member: 50 * time.Second, idle: 2 * time.Minute, drain: -1},
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, notes := resolveTimeouts(model.Listener{Port: tcpPort(8080), Timeouts: tc.in})
+			got, notes := resolveTimeouts(model.Listener{Port: tcpPort(8080), Timeouts: tc.in}, Config{}.completed())
 			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(timeouts{})); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
 			}

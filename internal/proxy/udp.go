@@ -111,6 +111,17 @@ func (s *service) holds(m *member) bool {
 	return true
 }
 
+// wakeFlows makes all flows of the service look at their time-out again.
+func (s *service) wakeFlows() {
+	for _, m := range s.members {
+		for _, x := range m.links.all() {
+			if f, ok := x.(*flow); ok {
+				f.wake()
+			}
+		}
+	}
+}
+
 func (s *socket) openFlow(client netip.AddrPort) *flow {
 	svc := s.service
 	if !svc.proxy.budget.take(filesPerFlow) {

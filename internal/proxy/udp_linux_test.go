@@ -156,6 +156,25 @@ func TestUD03IdleTimeout(t *testing.T) {
 	}
 }
 
+// TestUD03IdleTimeoutOfOneListener gives two listeners different time-outs, and
+// then shortens the longer one: a flow that is silent already notices.
+func TestUD03IdleTimeoutOfOneListener(t *testing.T) {
+	r := newRig(t, Config{FlowTimeout: time.Hour})
+	member := udpNamed(t, "a")
+	short, long := listener(udpPort(5353), member), listener(udpPort(5354), member)
+	short.Timeouts.UDPIdle = 100 * time.Millisecond
+	r.set(short, long)
+	ask(t, r.udp(5353), "x")
+	ask(t, r.udp(5354), "x")
+	r.closedBy(udpPort(5353), ReasonClientIdle)
+	if got := r.port(udpPort(5354)).Active; got != 1 {
+		t.Fatalf("%d flows of the other listener, want 1", got)
+	}
+	long.Timeouts.UDPIdle = 100 * time.Millisecond
+	r.set(short, long)
+	r.closedBy(udpPort(5354), ReasonClientIdle)
+}
+
 // TestUD04FirstDatagram ends flows so fast that nearly every datagram begins
 // one: none may be lost on the way to the member.
 func TestUD04FirstDatagram(t *testing.T) {

@@ -188,6 +188,12 @@ func listener(svc *corev1.Service, p corev1.ServicePort, v annotation.Values) mo
 	l.Timeouts.MemberConnect, _ = v.Duration(annotation.TimeoutMemberConnect)
 	l.Timeouts.MemberData, _ = v.Duration(annotation.TimeoutMemberData)
 	l.Timeouts.TCPInspect, _ = v.Duration(annotation.TimeoutTCPInspect)
+	l.Timeouts.UDPIdle, _ = v.Duration(annotation.UDPIdleTimeout)
+	if drain, ok := v.Duration(annotation.DrainTimeout); ok && drain == 0 {
+		l.Timeouts.Drain = model.CutAtOnce
+	} else {
+		l.Timeouts.Drain = drain
+	}
 	l.Pool = pool(svc, v)
 	return l
 }
