@@ -184,8 +184,10 @@ func testControllers(t *testing.T, c *devcluster.Cluster, workload string) {
 	})
 	kubectl(t, c, "apply", "-f", workload)
 	kubectl(t, c, "patch", "pod", "web-0", "--subresource=status", "--type=merge", "-p", podStatus)
-	slices := []string{"get", "endpointslices", "-l", "kubernetes.io/service-name=web", "-o",
-		`jsonpath={range .items[*]}{.addressType} {.endpoints[*].addresses[*]} {.endpoints[*].conditions.ready}{"\n"}{end}`}
+	slices := []string{
+		"get", "endpointslices", "-l", "kubernetes.io/service-name=web", "-o",
+		`jsonpath={range .items[*]}{.addressType} {.endpoints[*].addresses[*]} {.endpoints[*].conditions.ready}{"\n"}{end}`,
+	}
 	eventually(t, "the pod is an endpoint in both families", func() error {
 		got := kubectl(t, c, slices...)
 		if !strings.Contains(got, "IPv4 10.244.1.5 true") || !strings.Contains(got, "IPv6 fd00:10:244::5 true") {
