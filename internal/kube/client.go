@@ -72,7 +72,7 @@ type Client struct {
 	manager manager.Manager
 	client  client.Client
 	events  *events
-	read    atomic.Bool
+	waits   atomic.Bool
 }
 
 // Scheme returns a scheme that knows every type this program reads or writes.

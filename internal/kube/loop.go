@@ -80,28 +80,36 @@ func (c *Client) Run(ctx context.Context, loop Loop) error {
 	return nil
 }
 
-// synced notes that the first lists are in, also while another process leads.
+// synced notes that the first lists are in and that the Lease was not to be had
+// at once, so that another process leads.
 type synced struct{ client *Client }
 
-// Start implements manager.Runnable.
+// Start implements manager.Runnable. Whoever finds the Lease free gets it with
+// the first try; to be a standby takes one more.
 func (s synced) Start(ctx context.Context) error {
 	if err := s.client.waitForCache(ctx); err != nil {
 		return err
 	}
-	s.client.read.Store(true)
+	select {
+	case <-time.After(s.client.options.RetryPeriod):
+		s.client.waits.Store(true)
+	case <-s.client.manager.Elected():
+	case <-ctx.Done():
+	}
 	return nil
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (synced) NeedLeaderElection() bool { return false }
 
-// Standby tells that the first lists are in and that another process leads.
+// Standby tells that the first lists are in and that another process leads. It
+// is never so without leader election.
 func (c *Client) Standby() bool {
 	select {
 	case <-c.manager.Elected():
 		return false
 	default:
-		return c.read.Load()
+		return c.options.Elect && c.waits.Load()
 	}
 }
 
@@ -166,6 +174,11 @@ func (c *Client) reconciler(loop Loop, started <-chan struct{}) reconcile.Reconc
 		}
 		key := model.Key{Namespace: r.Namespace, Name: r.Name}
 		after, err := loop.Reconcile(ctx, key)
+		if ctx.Err() != nil {
+			// The process ends: what was cut short is no error, and the next
+			// process does it.
+			return reconcile.Result{}, nil //nolint:nilerr // see above
+		}
 		if errors.Is(err, ErrMovedOn) {
 			c.options.Log.Debug("read again after a change", slog.String("service", key.String()), slog.Any("error", err))
 			return reconcile.Result{RequeueAfter: firstRetry}, nil

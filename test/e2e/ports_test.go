@@ -109,6 +109,7 @@ func renamedPorts(t *testing.T, s space) {
 	s.publish(t, "lb", pod, ready())
 	address := s.served(t, "lb")
 	answers(t, endpoint(address, 8081), "pod")
+	answers(t, endpoint(address, 8080), "pod")
 	load := poke(t, endpoint(address, 8080))
 	load.heard(t, 20)
 	s.change(t, "lb", func(svc *corev1.Service) {
@@ -128,6 +129,7 @@ func addedPort(t *testing.T, s space) {
 	pod := serve(t, "pod")
 	s.publish(t, "lb", pod, ready())
 	address := s.served(t, "lb")
+	answers(t, endpoint(address, 8080), "pod")
 	load := poke(t, endpoint(address, 8080))
 	load.heard(t, 20)
 	s.change(t, "lb", func(svc *corev1.Service) {
