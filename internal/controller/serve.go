@@ -31,13 +31,15 @@ type pass struct {
 	claim    translate.Claim
 	provider provider.Provider
 	asked    translate.Result
-	hold     bool
-	verdict  assignment
-	want     model.Balancer
-	plan     plan.Plan
-	observed model.Observed
-	errors   []model.PortError
-	failure  error
+	// fingerprint is that of the Service as it was read.
+	fingerprint string
+	hold        bool
+	verdict     assignment
+	want        model.Balancer
+	plan        plan.Plan
+	observed    model.Observed
+	errors      []model.PortError
+	failure     error
 }
 
 // serve reads, decides and writes for one Service that is ours and wanted.
@@ -72,6 +74,7 @@ func (c *Controller) act(ctx context.Context, p *pass) error {
 func (c *Controller) translate(p *pass) {
 	p.asked = translate.Service(source(p))
 	p.hold = c.Observe || p.asked.Paused
+	p.fingerprint = translate.Fingerprint(p.view.Service)
 }
 
 func source(p *pass) translate.Source {
@@ -215,7 +218,7 @@ func (c *Controller) program(ctx context.Context, p *pass) {
 
 // apply carries the plan out and looks at what came of it.
 func (c *Controller) apply(ctx context.Context, p *pass) {
-	if c.announces(p) {
+	if p.announces() {
 		c.Writer.Tell(p.view.Service, kube.Event{Reason: "EnsuringLoadBalancer", Message: "Ensuring load balancer"}, c.Now())
 	}
 	portErrors, err := p.provider.Apply(ctx, p.plan)
@@ -276,8 +279,8 @@ func mergeErrors(lists ...[]model.PortError) []model.PortError {
 }
 
 // announces tells whether this pass acts on a spec that was not acted on yet.
-func (c *Controller) announces(p *pass) bool {
-	return p.view.Service.Annotations[annotation.Observed.Key()] != translate.Fingerprint(p.view.Service)
+func (p *pass) announces() bool {
+	return p.view.Service.Annotations[annotation.Observed.Key()] != p.fingerprint
 }
 
 // report writes what the Service shall say, and tells what happened.
@@ -292,8 +295,8 @@ func (c *Controller) report(ctx context.Context, p *pass) error {
 		in.Rival = kube.RivalOf(svc)
 	}
 	report := status.Of(in)
-	announce, before := c.announces(p), programmed(svc)
-	said := kube.Said{Report: report, Annotations: map[string]string{annotation.Observed.Key(): translate.Fingerprint(svc)}}
+	announce, before := p.announces(), programmed(svc)
+	said := kube.Said{Report: report, Annotations: map[string]string{annotation.Observed.Key(): p.fingerprint}}
 	if _, err := c.Writer.ApplyStatus(ctx, svc.DeepCopy(), said, now); err != nil {
 		return err
 	}

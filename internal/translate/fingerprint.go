@@ -16,9 +16,14 @@ import (
 // fingerprint it acted on to the annotation fairlead.dev/observed.
 func Fingerprint(svc *corev1.Service) string {
 	asked := map[string]string{}
-	for key, value := range svc.Annotations {
-		if o, ok := annotation.Lookup(key); ok && o.Direction != annotation.Out {
-			asked[key] = value
+	for _, o := range annotation.Table() {
+		if o.Direction == annotation.Out {
+			continue
+		}
+		for _, key := range o.Keys() {
+			if value, ok := svc.Annotations[key]; ok {
+				asked[key] = value
+			}
 		}
 	}
 	// A Service's spec and a map of texts always encode, with sorted keys.
