@@ -93,8 +93,8 @@ func newRoot(w world, program string) *cobra.Command {
 		return usage("%w; see \"%s --help\"", err, cmd.CommandPath())
 	})
 	root.AddCommand(
-		getCommand(w), describeCommand(w),
-		explainCommand(w), configCommand(w), versionCommand(w),
+		getCommand(w), describeCommand(w), waitCommand(w), planCommand(w), releaseCommand(w),
+		addressesCommand(w), explainCommand(w), configCommand(w), versionCommand(w),
 	)
 	if strings.TrimSuffix(program, ".exe") == pluginName {
 		becomePlugin(root)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
+	"net/url"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -38,7 +38,9 @@ func said(code int) error { return &exitError{code: code} }
 
 // sentence is an error in one line, with what to do about it.
 func sentence(err error) string {
-	text := strings.TrimRight(strings.ReplaceAll(err.Error(), "\n", "; "), ". ")
+	// Some libraries put a heading above indented lines.
+	text := strings.ReplaceAll(err.Error(), ":\n  ", ": ")
+	text = strings.TrimRight(strings.ReplaceAll(strings.ReplaceAll(text, "\n  ", "\n"), "\n", "; "), ". ")
 	if hint := remedyOf(err); hint != "" {
 		return text + "; " + hint
 	}
@@ -47,7 +49,7 @@ func sentence(err error) string {
 
 // remedyOf says what helps against an error of the API server or on the way to it.
 func remedyOf(err error) string {
-	var network net.Error
+	var network *url.Error
 	switch {
 	case errors.Is(err, kube.ErrNoCluster):
 		return "set KUBECONFIG or give --kubeconfig"

@@ -65,6 +65,8 @@ type fakeCluster struct {
 	records      []v1alpha1.ServiceRecord
 	reservations []v1alpha1.AddressReservation
 	leader       string
+	// confirms: a controller sees each new annotation at once.
+	confirms bool
 	// fail maps a method's name to the error it returns.
 	fail map[string]error
 	// dryRun answers DryRun.
@@ -73,6 +75,9 @@ type fakeCluster struct {
 	// last it waits for ctx.
 	watched []*corev1.Service
 	writes  []string
+	// stopAfter is the number of writes after which every further one fails;
+	// nil: none does.
+	stopAfter *int
 }
 
 func (c *fakeCluster) Namespace() string { return "shop" }
@@ -184,6 +189,9 @@ func (c *fakeCluster) Annotate(_ context.Context, svc *corev1.Service, annotatio
 		for k, v := range annotations {
 			metav1.SetMetaDataAnnotation(&s.ObjectMeta, k, v)
 		}
+		if c.confirms {
+			metav1.SetMetaDataAnnotation(&s.ObjectMeta, annotation.Observed.Key(), translate.Fingerprint(s))
+		}
 	})
 }
 
@@ -207,10 +215,13 @@ func (c *fakeCluster) SetFinalizers(_ context.Context, svc *corev1.Service, fina
 	return c.change(svc, func(s *corev1.Service) { s.Finalizers = finalizers })
 }
 
-// write notes a write, or fails when its number, counted from 1, is to fail.
+// write notes a write, or fails as it is told to.
 func (c *fakeCluster) write(what string) error {
 	if err := c.fail["write"]; err != nil {
 		return err
+	}
+	if c.stopAfter != nil && len(c.writes) >= *c.stopAfter {
+		return errors.New("the connection is cut")
 	}
 	c.writes = append(c.writes, what)
 	return nil

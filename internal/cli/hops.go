@@ -55,7 +55,9 @@ func firstWrong(hops []hop) *hop {
 
 // translated reads the manifest as the controller does, as far as the user may
 // see what the controller sees.
-func translated(f facts) translate.Result {
+func translated(f facts) translate.Result { return translate.Service(sourceOf(f)) }
+
+func sourceOf(f facts) translate.Source {
 	name := annotation.Provider(providerOf(f.svc, f.record))
 	src := translate.Source{
 		Service: f.svc, Slices: f.slices, Nodes: f.nodes,
@@ -66,7 +68,7 @@ func translated(f facts) translate.Result {
 		src.Written = f.record.Spec.Written
 		src.Accepted = acceptedOf(f.record.Spec.AcceptedOptions)
 	}
-	return translate.Service(src)
+	return src
 }
 
 func acceptedOf(options map[string]string) map[annotation.Name]string {

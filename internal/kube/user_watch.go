@@ -67,15 +67,21 @@ func (u *User) watchOnce(ctx context.Context, only []client.ListOption, see func
 		return false, err
 	}
 	defer w.Stop()
-	for e := range w.ResultChan() {
-		if e.Type == watch.Error {
-			return false, apierrors.FromObject(e.Object)
-		}
-		if done := seeEvent(e, see); done {
-			return true, nil
+	for {
+		select {
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case e, open := <-w.ResultChan():
+			switch {
+			case !open:
+				return false, nil
+			case e.Type == watch.Error:
+				return false, apierrors.FromObject(e.Object)
+			case seeEvent(e, see):
+				return true, nil
+			}
 		}
 	}
-	return false, nil
 }
 
 func seeEvent(e watch.Event, see func(*corev1.Service) bool) bool {

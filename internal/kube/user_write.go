@@ -70,16 +70,26 @@ func (u *User) Unsay(ctx context.Context, svc *corev1.Service) error {
 	if !Speaks(svc) {
 		return nil
 	}
+	if err := u.dropConditions(ctx, svc); err != nil {
+		return err
+	}
+	if _, there := svc.Annotations[annotation.Observed.Key()]; !there {
+		return nil
+	}
+	return u.patch(ctx, svc, map[string]any{"metadata": map[string]any{
+		"resourceVersion": svc.ResourceVersion, "annotations": map[string]any{annotation.Observed.Key(): nil},
+	}})
+}
+
+// dropConditions takes our conditions off.
+func (u *User) dropConditions(ctx context.Context, svc *corev1.Service) error {
 	keep := slices.DeleteFunc(slices.Clone(svc.Status.Conditions), func(c metav1.Condition) bool { return saidByUs(svc, c) })
-	if keep == nil {
-		keep = []metav1.Condition{}
+	if len(keep) == len(svc.Status.Conditions) {
+		return nil
 	}
 	text, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{
-			"resourceVersion": svc.ResourceVersion,
-			"annotations":     map[string]any{annotation.Observed.Key(): nil},
-		},
-		"status": map[string]any{"conditions": keep},
+		"metadata": map[string]any{"resourceVersion": svc.ResourceVersion},
+		"status":   map[string]any{"conditions": keep},
 	})
 	if err != nil {
 		return fmt.Errorf("encoding the status of service %s: %w", KeyOf(svc), err)
