@@ -54,7 +54,8 @@ image: ## a container image (IMAGE=fairlead:dev, BASE=scratch) by podman, builda
 ##@ Try
 
 demo: ## a real API server and a Service with a load balancer, on this machine (ONCE=1: show it and end)
-	$(GO) run ./cmd/fairlead demo $(if $(ONCE),--once)
+	@echo "compiling fairlead: a minute or two the first time" >&2
+	@$(GO) run ./cmd/fairlead demo $(if $(ONCE),--once)
 
 devcluster: ## build the development API server, once (minutes; seconds when cached), and print its path
 	@$(GO) run ./internal/devcluster/build
@@ -64,7 +65,7 @@ devcluster: ## build the development API server, once (minutes; seconds when cac
 test: needs devcluster ## all tests, and the racy packages with the race detector
 	$(GO) test $(TESTFLAGS) $(PKG)
 	$(GO) test $(TESTFLAGS) -race $(RACY)
-	cd devcluster && $(GO) vet ./...
+	cd devcluster && CGO_ENABLED=0 $(GO) test -trimpath -vet=off $(TESTFLAGS) ./...
 
 test-long: needs devcluster ## the same, with the cases that take long
 	FAIRLEAD_TEST_LONG=1 $(GO) test $(TESTFLAGS) -timeout $(LONGTIMEOUT) $(PKG)

@@ -101,7 +101,7 @@ func memberOptions() []Option {
 			Name: TargetType, Direction: In, Type: Enum, Allowed: []string{"auto", "pod", "node"}, Live: true,
 			Default: "auto",
 			Support: support(yes(), planned(), planned()),
-			Doc:     "Where the load balancer sends traffic: straight to pods, which it has to be able to reach, or to node ports. auto is what the provider can do best: pods where they can be reached.",
+			Doc:     "Where the load balancer sends traffic: straight to pods, which it has to be able to reach, or to node ports. auto is what the provider can do best. For local that is pods, unless the cluster has nodes with an InternalIP of the Service's families: such a cluster's pods are behind its nodes.",
 			Example: `fairlead.dev/target-type: node`,
 		},
 		{

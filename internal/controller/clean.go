@@ -94,7 +94,7 @@ func (c *Controller) removeFrom(ctx context.Context, name string, key model.Key)
 	if _, err := p.Apply(ctx, removal); err != nil {
 		return fmt.Errorf("removing balancer %s: %w", key, err)
 	}
-	c.Log.Info("removed a balancer", slog.String("service", key.String()))
+	c.Log.InfoContext(ctx, "removed a balancer", slog.String("service", key.String()))
 	return nil
 }
 

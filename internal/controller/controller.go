@@ -130,7 +130,7 @@ func (c *Controller) Start(ctx context.Context) error {
 		return fmt.Errorf("starting: %w", err)
 	}
 	for _, conflict := range c.addresses.restore(holdings(records, views), reservationsOf(reservations)) {
-		c.Log.Warn("restored two owners of one address",
+		c.Log.WarnContext(ctx, "restored two owners of one address",
 			slog.String("address", conflict.Address.String()), slog.String("reason", conflict.Message))
 	}
 	c.expect(views)

@@ -35,7 +35,7 @@ func (c *Controller) expire(ctx context.Context) (wait time.Duration, timed bool
 	}
 	wait = next.Sub(now)
 	if err := c.writeReservations(ctx); err != nil && ctx.Err() == nil {
-		c.Log.Warn("writing reservations", slog.Any("error", err))
+		c.Log.WarnContext(ctx, "writing reservations", slog.Any("error", err))
 		if !timed || wait > expiryRetry {
 			wait, timed = expiryRetry, true
 		}

@@ -227,7 +227,7 @@ func (c *Controller) apply(ctx context.Context, p *pass) {
 		return
 	}
 	p.errors = mergeErrors(p.errors, portErrors)
-	c.Log.Info("applied a plan", slog.String("service", p.key.String()), slog.String("step", p.plan.Summary()))
+	c.Log.InfoContext(ctx, "applied a plan", slog.String("service", p.key.String()), slog.String("step", p.plan.Summary()))
 	seen, err := p.provider.Observe(ctx, p.key)
 	if err != nil {
 		p.failure = fmt.Errorf("observing balancer %s: %w", p.key, err)

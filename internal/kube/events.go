@@ -145,7 +145,7 @@ func (e *events) write(ctx context.Context, event *corev1.Event) {
 	}
 	// A namespace that is being deleted takes no events, and needs none.
 	if err != nil && ctx.Err() == nil && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		e.log.Warn("writing an event", slog.String("service", event.InvolvedObject.Namespace+"/"+event.InvolvedObject.Name), slog.Any("error", err))
+		e.log.WarnContext(ctx, "writing an event", slog.String("service", event.InvolvedObject.Namespace+"/"+event.InvolvedObject.Name), slog.Any("error", err))
 	}
 }
 

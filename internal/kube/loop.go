@@ -180,7 +180,7 @@ func (c *Client) reconciler(loop Loop, started <-chan struct{}) reconcile.Reconc
 			return reconcile.Result{}, nil //nolint:nilerr // see above
 		}
 		if errors.Is(err, ErrMovedOn) {
-			c.options.Log.Debug("read again after a change", slog.String("service", key.String()), slog.Any("error", err))
+			c.options.Log.DebugContext(ctx, "read again after a change", slog.String("service", key.String()), slog.Any("error", err))
 			return reconcile.Result{RequeueAfter: firstRetry}, nil
 		}
 		return reconcile.Result{RequeueAfter: after}, err
@@ -214,7 +214,7 @@ func (c *Client) servicesOfNamespace(ctx context.Context, o client.Object) []rec
 func (c *Client) requests(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
 	var list corev1.ServiceList
 	if err := c.client.List(ctx, &list, append(opts, client.UnsafeDisableDeepCopy)...); err != nil {
-		c.options.Log.Error("listing services", slog.Any("error", err))
+		c.options.Log.ErrorContext(ctx, "listing services", slog.Any("error", err))
 		return nil
 	}
 	var out []reconcile.Request
