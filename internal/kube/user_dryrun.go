@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -73,8 +74,16 @@ func applier(svc *corev1.Service) string {
 	return name
 }
 
-// threeWay is what kubectl's client-side apply sends.
+// threeWay is what kubectl's client-side apply sends. The manifest carries the
+// annotation of its own application: without any annotation in it, all those
+// of others would be removed as well.
 func threeWay(last, manifest []byte, live *corev1.Service) ([]byte, error) {
+	modified, err := withLastApplied(manifest)
+	if err != nil {
+		return nil, err
+	}
+	live = live.DeepCopy()
+	live.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Service"))
 	current, err := json.Marshal(live)
 	if err != nil {
 		return nil, err
@@ -83,5 +92,19 @@ func threeWay(last, manifest []byte, live *corev1.Service) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return strategicpatch.CreateThreeWayMergePatch(last, manifest, current, schema, true)
+	return strategicpatch.CreateThreeWayMergePatch(last, modified, current, schema, true)
+}
+
+func withLastApplied(manifest []byte) ([]byte, error) {
+	u := &unstructured.Unstructured{}
+	if err := json.Unmarshal(manifest, &u.Object); err != nil {
+		return nil, err
+	}
+	annotations := u.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[corev1.LastAppliedConfigAnnotation] = string(manifest)
+	u.SetAnnotations(annotations)
+	return json.Marshal(u.Object)
 }
