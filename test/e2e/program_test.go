@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -223,14 +224,18 @@ func (p *program) get(url string) (string, error) {
 	return string(body), err
 }
 
-// counter reads the sum of a counter of the program, over its labels.
-func (p *program) counter(name string) (float64, error) {
+// counter reads the sum of a counter of the program, over all its labels but
+// those that are given.
+func (p *program) counter(name string, labels ...string) (float64, error) {
 	body, err := p.get("http://" + p.metrics + "/metrics")
 	if err != nil {
 		return 0, err
 	}
 	sum := 0.0
 	for line := range strings.Lines(body) {
+		if slices.ContainsFunc(labels, func(l string) bool { return !strings.Contains(line, l) }) {
+			continue
+		}
 		if strings.HasPrefix(line, name+"{") || strings.HasPrefix(line, name+" ") {
 			var value float64
 			if _, err := fmt.Sscan(line[strings.LastIndex(line, " ")+1:], &value); err != nil {

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fairlead-lb/fairlead/api/annotation"
@@ -78,6 +79,7 @@ func clientOf(t *testing.T, kubeconfig string) client.WithWatch {
 		t.Fatal(err)
 	}
 	config.QPS = -1
+	config.WarningHandler = rest.NoWarnings{}
 	scheme, err := kube.Scheme()
 	if err != nil {
 		t.Fatal(err)
