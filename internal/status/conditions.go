@@ -144,7 +144,7 @@ func endpointsText(l model.Listener, health []model.PortHealth) string {
 		}
 		for _, m := range h.Members {
 			if m.Cause != "" {
-				return fmt.Sprintf("%s: member %s %s.", l.Port, m.Address, strings.TrimSuffix(m.Cause, "."))
+				return fmt.Sprintf("%s: member %s: %s.", l.Port, m.Address, strings.TrimSuffix(m.Cause, "."))
 			}
 		}
 	}

@@ -102,7 +102,7 @@ func goldenCases() map[string]goldenCase {
 		"member-down": {"the first member that needs help is named", serving(func(in *Input) {
 			in.Observed.Health = []model.PortHealth{{Port: tcp(443), Members: []model.MemberHealth{
 				{Address: netip.MustParseAddrPort("10.0.0.1:8443"), State: model.MemberUp},
-				{Address: netip.MustParseAddrPort("10.0.0.2:8443"), State: model.MemberDown, Cause: "refuses connections."},
+				{Address: netip.MustParseAddrPort("10.0.0.2:8443"), State: model.MemberDown, Cause: "connection refused."},
 			}}}
 		})},
 		"port-refused":   {"one port fails, every port gets an entry, the others serve", serving(func(in *Input) { in.PortErrors = []model.PortError{refused} })},
