@@ -2,16 +2,12 @@ package proxy
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
-	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
-	"github.com/fairlead-lb/fairlead/internal/model"
 	"github.com/fairlead-lb/fairlead/internal/netio"
-	"github.com/fairlead-lb/fairlead/internal/proxy/proxyproto"
 )
 
 const (
@@ -22,222 +18,232 @@ const (
 	spread = 2 * time.Second
 	// nudgePause is how long one refused connection stands for all others.
 	nudgePause = time.Second
+	// checksInFlight bounds the health checks that wait for an answer (HC-04).
+	checksInFlight = 64
 )
 
-// checkPlan is how a member is checked. Its monitor has no open values; an
-// empty type means that members are not checked.
-type checkPlan struct {
-	monitor model.Monitor
-	header  model.ProxyProtocol
+// checks are the health checks of a proxy: one loop for each target, whoever
+// wants it.
+type checks struct {
+	probe  func(context.Context, target) error
+	random func() uint64
+	tasks  *tasks
+	// turns has a place for every check that may be in flight.
+	turns chan struct{}
+
+	mu       sync.Mutex
+	byTarget map[target]*checker
 }
 
-// resolveMonitor returns the plan of a listener's checks. What cannot be done
-// as asked is said in the notes.
-func resolveMonitor(l model.Listener) (checkPlan, []model.PortError) {
-	m := l.Pool.Monitor
-	note := func(reason, format string, args ...any) []model.PortError {
-		return []model.PortError{{Port: l.Port, Reason: reason, Message: fmt.Sprintf(format, args...)}}
+func newChecks(random func() uint64, t *tasks) *checks {
+	return &checks{
+		probe: probe, random: random, tasks: t,
+		turns: make(chan struct{}, checksInFlight), byTarget: map[target]*checker{},
 	}
-	var notes []model.PortError
-	switch {
-	case m.Type == "":
-		return checkPlan{}, nil
-	case l.Port.Protocol == model.UDP && m.Port == 0:
-		return checkPlan{}, note(HealthMonitorNotSupported,
-			"a UDP port answers no TCP check, so the members of port %d are not checked: name a port for the health monitor", l.Port.Number)
-	case m.Type == "HTTP":
-		notes = note(HealthMonitorNotSupported, "HTTP health monitors are not supported here: the members of port %d are checked by TCP connect", l.Port.Number)
-		m.Type = "TCP"
-	case m.Type != "TCP":
-		return checkPlan{}, note(HealthMonitorInvalid, "the health monitor type %q is not known: use TCP", m.Type)
-	}
-	m = completedMonitor(m)
-	if m.Timeout > m.Delay || m.Timeout <= 0 || m.MaxRetries < 1 || m.MaxRetriesDown < 1 {
-		return checkPlan{}, note(HealthMonitorInvalid,
-			"the health monitor's timeout %v must be above zero and at most its delay %v, and its retries %d and %d at least 1: members are not checked",
-			m.Timeout, m.Delay, m.MaxRetries, m.MaxRetriesDown)
-	}
-	p := checkPlan{monitor: m}
-	if m.Port == 0 {
-		p.header = l.Pool.ProxyProtocol
-	}
-	return p, notes
 }
 
-// completedMonitor fills in what is open: dead within 18 s, back within 10 s.
-func completedMonitor(m model.Monitor) model.Monitor {
-	const delay, timeout, rise, fall = 5 * time.Second, 3 * time.Second, 2, 3
-	if m.Delay == 0 {
-		m.Delay = delay
-	}
-	if m.Timeout == 0 {
-		m.Timeout = min(timeout, m.Delay)
-	}
-	if m.MaxRetries == 0 {
-		m.MaxRetries = rise
-	}
-	if m.MaxRetriesDown == 0 {
-		m.MaxRetriesDown = fall
-	}
-	return m
-}
-
-// checker checks one member, one check at a time.
+// checker checks one target, one check at a time, for all who asked.
 type checker struct {
-	nudge chan string
+	checks *checks
+	target target
+	// nudge makes a check happen now.
+	nudge chan struct{}
+	quit  chan struct{}
 
 	mu     sync.Mutex
-	plan   checkPlan
-	quit   chan struct{}
+	asking []asking
+	// begun says that there has been a result.
+	begun  bool
 	cancel context.CancelFunc
 	nudged time.Time
 }
 
-func newChecker() *checker { return &checker{nudge: make(chan string, 1)} }
-
-// stop ends the checks; a check in progress counts no more.
-func (c *checker) stop() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.quit == nil {
-		return
-	}
-	close(c.quit)
-	if c.cancel != nil {
-		c.cancel()
-	}
-	c.quit, c.cancel, c.plan = nil, nil, checkPlan{}
+// asking is a member that is checked, on behalf of one service.
+type asking struct {
+	service *service
+	member  *member
 }
 
-// refused makes a check happen now, and counts as one failed check itself. A
-// burst counts once.
-func (c *checker) refused(cause string) {
+// join has a target checked for a member from now on, at once unless the first
+// check is due anyway.
+func (c *checks) join(t target, a asking) *checker {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if now := time.Now(); c.quit != nil && now.Sub(c.nudged) >= nudgePause {
-		c.nudged = now
-		select {
-		case c.nudge <- cause:
-		default:
-		}
+	k := c.byTarget[t]
+	if k == nil {
+		k = &checker{checks: c, target: t, nudge: make(chan struct{}, 1), quit: make(chan struct{})}
+		c.byTarget[t] = k
+		c.tasks.add(k.loop)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.asking = append(k.asking, a)
+	if k.begun {
+		k.hurry()
+	}
+	return k
+}
+
+// leave ends the checks for a member; one in progress counts no more for it.
+func (c *checks) leave(k *checker, m *member) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.asking = slices.DeleteFunc(k.asking, func(a asking) bool { return a.member == m })
+	if len(k.asking) > 0 || c.byTarget[k.target] != k {
+		return
+	}
+	delete(c.byTarget, k.target)
+	close(k.quit)
+	if k.cancel != nil {
+		k.cancel()
 	}
 }
 
 // check makes the checks of all members true: those in the snapshot are
 // checked as planned, others are not. A changed plan keeps a member's state
-// until the new checks say otherwise.
+// until the new checks say otherwise. The caller holds the service's lock.
 func (s *service) check(n *snapshot, plan checkPlan) {
 	for _, m := range s.members {
 		if !n.has(m.address) || plan.monitor.Type == "" {
-			m.checker.stop()
+			s.uncheck(m)
 			m.health.forget()
 			continue
 		}
-		if m.checker.begin(plan) {
-			run := checkRun{
-				service: s, member: m, plan: plan, quit: m.checker.quit,
-				probe: func(ctx context.Context) error { return probe(ctx, m.address, plan) },
-			}
-			s.proxy.tasks.add(run.loop)
+		want, now := plan.targetOf(m), m.checker.Load()
+		if now != nil && now.target == want {
+			continue
 		}
+		s.uncheck(m)
+		m.checker.Store(s.proxy.checks.join(want, asking{s, m}))
 	}
 }
 
-// begin returns whether a loop with this plan has to be started.
-func (c *checker) begin(plan checkPlan) bool {
-	c.mu.Lock()
-	running := c.quit != nil && c.plan == plan
-	c.mu.Unlock()
-	if running {
-		return false
+func (s *service) uncheck(m *member) {
+	if k := m.checker.Swap(nil); k != nil {
+		s.proxy.checks.leave(k, m)
 	}
-	c.stop()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.plan, c.quit = plan, make(chan struct{})
-	return true
 }
 
 func (s *service) stopChecks() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range s.members {
-		m.checker.stop()
+		s.uncheck(m)
 	}
 }
 
-// checkRun is one loop of checks with one plan.
-type checkRun struct {
-	service *service
-	member  *member
-	plan    checkPlan
-	quit    chan struct{}
-	probe   func(context.Context) error
+// hurry makes a check happen now. The caller holds the lock.
+func (k *checker) hurry() {
+	select {
+	case k.nudge <- struct{}{}:
+	default:
+	}
 }
 
-// loop checks until the checker is stopped.
-func (r checkRun) loop(ctx context.Context) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	if !r.register(cancel) {
+// refused makes a check happen now, and counts as one failed check of the
+// member itself. A burst counts once.
+func (k *checker) refused(m *member, cause string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := time.Now()
+	if now.Sub(k.nudged) < nudgePause {
 		return
 	}
-	random := r.service.proxy.cfg.Random
-	timer := time.NewTimer(time.Duration(random() % uint64(min(r.plan.monitor.Delay, spread))))
+	for _, a := range k.asking {
+		if a.member == m {
+			k.nudged = now
+			a.take(verdict{cause: cause}, k.target.plan)
+			k.hurry()
+		}
+	}
+}
+
+// loop checks until nobody asks any more.
+func (k *checker) loop(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	k.mu.Lock()
+	k.cancel = cancel
+	k.mu.Unlock()
+	timer := time.NewTimer(time.Duration(k.checks.random() % uint64(min(k.target.plan.monitor.Delay, spread))))
 	defer timer.Stop()
 	for {
 		select {
-		case <-r.quit:
+		case <-k.quit:
 			return
 		case <-timer.C:
-		case cause := <-r.member.checker.nudge:
-			r.take(cause)
+		case <-k.nudge:
 		}
-		disagree, stopped := r.once(ctx)
+		select {
+		case <-k.quit:
+			return // both had come, and chance chose
+		default:
+		}
+		disagree, stopped := k.once(ctx)
 		if stopped {
 			return
 		}
-		timer.Reset(r.pause(disagree, random()))
+		timer.Reset(k.pause(disagree, k.checks.random()))
 	}
-}
-
-// register lets stop interrupt a check; false: it was stopped before.
-func (r checkRun) register(cancel context.CancelFunc) bool {
-	c := r.member.checker
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.quit != r.quit {
-		return false
-	}
-	c.cancel = cancel
-	return true
 }
 
 // once checks. Waiting for its turn is no part of the check's time.
-func (r checkRun) once(ctx context.Context) (disagree, stopped bool) {
+func (k *checker) once(ctx context.Context) (disagree, stopped bool) {
 	select {
-	case r.service.proxy.checks <- struct{}{}:
-	case <-r.quit:
+	case k.checks.turns <- struct{}{}:
+	case <-k.quit:
 		return false, true
 	}
-	limited, cancel := context.WithTimeout(ctx, r.plan.monitor.Timeout)
-	err := r.probe(limited)
+	began := time.Now()
+	limited, cancel := context.WithTimeout(ctx, k.target.plan.monitor.Timeout)
+	err := k.checks.probe(limited, k.target)
 	cancel()
-	<-r.service.proxy.checks
-	if ctx.Err() != nil {
-		return false, true
+	<-k.checks.turns
+	v, counts := k.target.plan.judge(err, time.Since(began))
+	if !counts {
+		return true, false
 	}
-	return r.take(causeText(err, r.plan.monitor.Timeout)), false
+	return k.deliver(v), false
 }
 
-// take counts a result, and tells the world of a change.
-func (r checkRun) take(cause string) (disagree bool) {
-	changed, disagree := r.member.health.observe(cause, r.plan.monitor)
+// judge turns the outcome of a check into a verdict. A time-out that came much
+// too late does not count: this process or machine stood still, so an answer
+// may have been there (HC-15).
+func (p checkPlan) judge(err error, took time.Duration) (v verdict, counts bool) {
+	limit := p.monitor.Timeout
+	cause := netio.CauseOf(err)
+	v = verdict{
+		cause: causeText(err, limit),
+		slow:  cause == netio.TimedOut,
+		final: p.spokenFor() && (cause == netio.Refused || says503(err)),
+	}
+	return v, !v.slow || took < limit+limit/2
+}
+
+// deliver gives a result to all who asked, and returns whether it contradicts
+// the state of one.
+func (k *checker) deliver(v verdict) (disagree bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.begun = true
+	for _, a := range k.asking {
+		if a.take(v, k.target.plan) {
+			disagree = true
+		}
+	}
+	return disagree
+}
+
+// take counts a result for one member, and tells the world of a change.
+func (a asking) take(v verdict, plan checkPlan) (disagree bool) {
+	s, m := a.service, a.member
+	changed, disagree := m.health.observe(v, plan.monitor, s.mayGoDown)
 	if changed {
-		s := r.service
-		state := r.member.health.report(r.member.address).State
+		state := m.health.report(m.address).State
 		s.proxy.cfg.Log.Info("member changed state", slog.String("service", s.owner.String()), slog.String("port", s.port.String()),
-			slog.String("member", r.member.address.String()), slog.String("state", string(state)), slog.String("reason", cause))
+			slog.String("member", m.address.String()), slog.String("state", string(state)), slog.String("reason", v.cause))
 		s.proxy.news.add(s.owner)
 	}
 	return disagree
@@ -245,8 +251,8 @@ func (r checkRun) take(cause string) (disagree bool) {
 
 // pause returns the time to the next check: the delay with a tenth of jitter
 // either way, or less while a change of state is being decided.
-func (r checkRun) pause(disagree bool, random uint64) time.Duration {
-	delay := r.plan.monitor.Delay
+func (k *checker) pause(disagree bool, random uint64) time.Duration {
+	delay := k.target.plan.monitor.Delay
 	if disagree {
 		delay = min(delay, transitional)
 	}
@@ -255,46 +261,27 @@ func (r checkRun) pause(disagree bool, random uint64) time.Duration {
 	return delay - jitter + time.Duration(random%uint64(2*jitter+1))
 }
 
-// probe connects, sends the header that traffic would bring, and resets: that
-// leaves no TIME_WAIT behind and no complaint in the receiver's log.
-func probe(ctx context.Context, to netip.AddrPort, plan checkPlan) error {
-	if plan.monitor.Port != 0 {
-		to = netip.AddrPortFrom(to.Addr(), plan.monitor.Port)
-	}
-	c, err := netio.DialTCP(ctx, to)
-	if err != nil {
-		return err
-	}
-	var header []byte
-	switch plan.header {
-	case model.ProxyV1:
-		header = proxyproto.AppendV1(nil, netio.Local(c), netio.Remote(c))
-	case model.ProxyV2:
-		header = proxyproto.AppendLocal(nil)
-	case model.ProxyNone:
-	}
-	if len(header) > 0 {
-		deadline, _ := ctx.Deadline()
-		err = c.SetWriteDeadline(deadline)
-		if err == nil {
-			_, err = c.Write(header)
-		}
-	}
-	return errors.Join(err, netio.Reset(c))
+// brake bounds how many members of a service silence takes out at a time. The
+// zero value is ready.
+type brake struct {
+	mu    sync.Mutex
+	since time.Time
+	taken int
 }
 
-// causeText says for people why a member could not be reached; empty for nil.
-func causeText(err error, limit time.Duration) string {
-	if err == nil {
-		return ""
+// mayGoDown tells whether silence may take one more member out now: no more
+// than half of them within a second. Silence everywhere at once is more often
+// this machine's fault than theirs, and a second later it is asked again.
+func (s *service) mayGoDown() bool {
+	b := &s.brake
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if now := time.Now(); now.Sub(b.since) >= transitional {
+		b.since, b.taken = now, 0
 	}
-	cause := netio.CauseOf(err)
-	switch cause {
-	case netio.Unknown:
-		return err.Error()
-	case netio.TimedOut:
-		return fmt.Sprintf("no answer within %v", limit)
-	default:
-		return string(cause)
+	if b.taken >= max(1, len(s.snapshot.Load().members)/2) {
+		return false
 	}
+	b.taken++
+	return true
 }

@@ -223,7 +223,7 @@ func TestPPH01ChecksSendAHeader(t *testing.T) {
 			plan := checkPlan{monitor: completedMonitor(model.Monitor{Type: "TCP"}), header: tc.version}
 			ctx, cancel := context.WithTimeout(t.Context(), patienceOfTests)
 			defer cancel()
-			if err := probe(ctx, at, plan); err != nil {
+			if err := probe(ctx, target{at, plan}); err != nil {
 				t.Fatal(err)
 			}
 			s := <-got

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/fairlead-lb/fairlead/internal/model"
 )
@@ -14,8 +15,11 @@ const headerTrials = 3
 
 // health is what is known of one member.
 type health struct {
-	// down is read by whoever chooses members.
-	down atomic.Bool
+	// down and ejected are read by whoever chooses members: down is what
+	// checks found, ejected what traffic did.
+	down, ejected atomic.Bool
+	// warming is when the member came back from a failure; nil: long ago.
+	warming atomic.Pointer[time.Time]
 
 	mu sync.Mutex
 	// state is that of the active checks; it is unknown until the first
@@ -27,29 +31,72 @@ type health struct {
 	checked, refused string
 	// headerDrops counts connections in a row that ended right after the header.
 	headerDrops int
+	outlier     outlier
+}
+
+// verdict is the result of one check.
+type verdict struct {
+	// cause is why it failed; empty: it did not.
+	cause string
+	// slow: there was no answer at all, which may be our own fault.
+	slow bool
+	// final: no confirmation is needed.
+	final bool
 }
 
 // observe takes one check result and returns whether the state changed, and
 // whether results and state disagree now. The first failure of an unknown
-// member counts at once; otherwise as many results in a row as m says.
-func (h *health) observe(cause string, m model.Monitor) (changed, disagree bool) {
+// member and a final verdict count at once; otherwise as many results in a row
+// as m says. mayGoDown is asked before silence takes the member out.
+func (h *health) observe(v verdict, m model.Monitor, mayGoDown func() bool) (changed, disagree bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	next, need := model.MemberUp, m.MaxRetries
-	if cause != "" {
+	if v.cause != "" {
 		next, need = model.MemberDown, m.MaxRetriesDown
 	}
 	if h.state == next {
-		h.differ, h.checked = 0, cause
+		h.differ, h.checked = 0, v.cause
 		return false, false
 	}
 	h.differ++
-	if h.state != "" && h.differ < need {
+	if h.state != "" && h.differ < need && !v.final {
 		return false, true
 	}
-	h.state, h.differ, h.checked = next, 0, cause
+	if v.slow && !mayGoDown() {
+		return false, true
+	}
+	if h.state == model.MemberDown {
+		h.warm()
+	}
+	h.state, h.differ, h.checked = next, 0, v.cause
 	h.down.Store(next == model.MemberDown)
 	return true, false
+}
+
+// warm begins the slow start.
+func (h *health) warm() {
+	now := time.Now()
+	h.warming.Store(&now)
+}
+
+// fullShare is the share of a member that is not in its slow start, in percent
+// of its weight.
+const fullShare = 100
+
+// share returns how much of its weight the member gets now: from 1 to 100
+// percent over the time of the slow start (LB-13).
+func (h *health) share(slowStart time.Duration, now time.Time) int {
+	since := h.warming.Load()
+	if since == nil {
+		return fullShare
+	}
+	passed := now.Sub(*since)
+	if passed >= slowStart {
+		h.warming.CompareAndSwap(since, nil)
+		return fullShare
+	}
+	return max(1, int(fullShare*passed/slowStart))
 }
 
 // forget returns to the state of a member that is not checked.
@@ -72,6 +119,9 @@ func (h *health) report(a netip.AddrPort) model.MemberHealth {
 	if r.Cause == "" {
 		r.Cause = h.refused
 	}
+	if h.ejected.Load() {
+		r.Cause = h.outlier.text(r.Cause)
+	}
 	if r.Cause == "" && h.headerDrops >= headerTrials {
 		r.Cause = "closes the connection right after the PROXY header: it does not seem to expect PROXY protocol; " +
 			"turn it on there, or turn the option proxy-protocol off"
@@ -86,6 +136,9 @@ func (h *health) refuse(cause string) bool {
 	defer h.mu.Unlock()
 	news := h.refused != cause
 	h.refused = cause
+	if cause == "" {
+		h.outlier.failures = 0
+	}
 	return news
 }
 

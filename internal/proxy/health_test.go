@@ -44,11 +44,17 @@ func TestHC02Monitors(t *testing.T) {
 			in: with(func(m *model.Monitor) { m.MaxRetriesDown = -1 }), note: HealthMonitorInvalid,
 		},
 		"UnknownType": {reason: "it cannot be guessed", port: tcpPort(8080), in: with(func(m *model.Monitor) { m.Type = "PING" }), note: HealthMonitorInvalid},
-		"HTTP": {
-			reason: "a connect is checked instead, and that is said", port: tcpPort(8080),
-			in: with(func(m *model.Monitor) { m.Type = "HTTP" }), want: checkPlan{tcp, model.ProxyV2}, note: HealthMonitorNotSupported,
+		"HC08HTTP": {
+			reason: "the root is asked for when no path is named", port: tcpPort(8080),
+			in: with(func(m *model.Monitor) { m.Type = "HTTP" }), want: checkPlan{with(func(m *model.Monitor) { m.Type, m.Path = "HTTP", "/" }), model.ProxyV2},
 		},
-		"HC11UDP": {reason: "a UDP port answers no connect", port: udpPort(5353), in: tcp, note: HealthMonitorNotSupported},
+		"HC11UDP":     {reason: "a UDP port answers no connect", port: udpPort(5353), in: tcp, note: HealthMonitorNotSupported},
+		"HC11UDPHTTP": {reason: "nor a request", port: udpPort(5353), in: model.Monitor{Type: "HTTP"}, note: HealthMonitorNotSupported},
+		"HC11Connect": {
+			reason: "a datagram is sent only when asked for", port: udpPort(5353),
+			in: with(func(m *model.Monitor) { m.Type = "UDP-CONNECT" }), want: checkPlan{with(func(m *model.Monitor) { m.Type = "UDP-CONNECT" }), model.ProxyV2},
+		},
+		"HC11ConnectTCP": {reason: "silence says nothing about a TCP port", port: tcpPort(8080), in: model.Monitor{Type: "UDP-CONNECT"}, note: HealthMonitorInvalid},
 		"PPH02OtherPort": {
 			reason: "another port gets no header", port: udpPort(5353),
 			in: with(func(m *model.Monitor) { m.Port = 8081 }), want: checkPlan{with(func(m *model.Monitor) { m.Port = 8081 }), model.ProxyNone},
@@ -73,7 +79,7 @@ func TestHC02Monitors(t *testing.T) {
 	}
 }
 
-// checked is a service with one member and a check loop whose probe is scripted.
+// checked is a service with one member whose checks are scripted.
 type checked struct {
 	service *service
 	member  *member
@@ -82,20 +88,15 @@ type checked struct {
 	fails   atomic.Bool
 }
 
-// runChecks starts a loop in a synctest bubble. Random is 0: the first check
+// runChecks starts the checks in a synctest bubble. Random is 0: the first one
 // comes at once and each pause is the shortest, nine tenths of the delay.
 func runChecks(t *testing.T, m model.Monitor, fails bool) *checked {
 	t.Helper()
 	p := New(Config{Random: func() uint64 { return 0 }})
-	l := listener(tcpPort(8080), netip.MustParseAddrPort("10.0.0.1:80"))
-	s := newService(p, model.Key{Name: "web"}, l)
-	s.apply(l)
-	c := &checked{service: s, member: s.snapshot.Load().members[0].member}
+	c := &checked{}
 	c.fails.Store(fails)
-	plan := checkPlan{monitor: completedMonitor(m)}
-	c.member.checker.begin(plan)
 	began := time.Now()
-	run := checkRun{service: s, member: c.member, plan: plan, quit: c.member.checker.quit, probe: func(context.Context) error {
+	p.checks.probe = func(context.Context, target) error {
 		c.mu.Lock()
 		c.probes = append(c.probes, time.Since(began))
 		c.mu.Unlock()
@@ -103,10 +104,30 @@ func runChecks(t *testing.T, m model.Monitor, fails bool) *checked {
 			return syscall.ECONNREFUSED
 		}
 		return nil
-	}}
-	go run.loop(t.Context())
-	t.Cleanup(c.member.checker.stop)
+	}
+	c.start(t, p, m, 1)
 	return c
+}
+
+// start applies a listener with members 10.0.0.1:80, 10.0.0.2:80 … that are
+// checked as m says, until the end of the test.
+func (c *checked) start(t *testing.T, p *Proxy, m model.Monitor, members int) {
+	t.Helper()
+	l := listener(tcpPort(8080))
+	for i := range members {
+		l.Pool.Members = append(l.Pool.Members, model.Member{Address: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}), 80), Weight: 1})
+	}
+	l.Pool.Monitor = m
+	c.service = newService(p, model.Key{Name: "web"}, l)
+	p.tasks.start(t.Context())
+	c.service.apply(l)
+	c.member = c.service.snapshot.Load().members[0].member
+}
+
+// stop ends the checks, which a bubble waits for.
+func (c *checked) stop() {
+	c.service.stopChecks()
+	c.service.proxy.tasks.wait()
 }
 
 // times returns when checks were made so far.
@@ -141,7 +162,7 @@ func TestHC03FirstResult(t *testing.T) {
 				if down := c.member.health.down.Load(); down != tc.fails {
 					t.Errorf("HC-14: pickers see down=%v, want %v", down, tc.fails)
 				}
-				c.member.checker.stop()
+				c.stop()
 			})
 		})
 	}
@@ -174,7 +195,7 @@ func TestHC05Rhythm(t *testing.T) {
 		if got := c.after(time.Second); got != model.MemberUp { // 11.7
 			t.Errorf("after two successes: %s, want up", got)
 		}
-		c.member.checker.stop()
+		c.stop()
 		synctest.Wait()
 		ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 		want := []time.Duration{0, ms(4500), ms(5400), ms(6300), ms(10800), ms(11700)}
@@ -188,10 +209,10 @@ func TestHC05Rhythm(t *testing.T) {
 }
 
 func TestHC04Jitter(t *testing.T) {
-	run := checkRun{plan: checkPlan{monitor: model.Monitor{Delay: 5 * time.Second}}}
+	k := checker{target: target{plan: checkPlan{monitor: model.Monitor{Delay: 5 * time.Second}}}}
 	least, most := time.Hour, time.Duration(0)
 	for i := range uint64(10_000) {
-		d := run.pause(false, i*0x9e3779b97f4a7c15)
+		d := k.pause(false, i*0x9e3779b97f4a7c15)
 		least, most = min(least, d), max(most, d)
 	}
 	if least < 4500*time.Millisecond || most > 5500*time.Millisecond || most-least < 900*time.Millisecond {
@@ -206,27 +227,18 @@ func TestHC04QueueingIsNoFailure(t *testing.T) {
 		c := &checked{}
 		p := New(Config{Random: func() uint64 { return 0 }})
 		for range checksInFlight {
-			p.checks <- struct{}{}
+			p.checks.turns <- struct{}{}
 		}
-		l := listener(tcpPort(8080), netip.MustParseAddrPort("10.0.0.1:80"))
-		c.service = newService(p, model.Key{Name: "web"}, l)
-		c.service.apply(l)
-		c.member = c.service.snapshot.Load().members[0].member
-		plan := checkPlan{monitor: completedMonitor(model.Monitor{Type: "TCP"})}
-		c.member.checker.begin(plan)
-		run := checkRun{
-			service: c.service, member: c.member, plan: plan, quit: c.member.checker.quit,
-			probe: func(ctx context.Context) error { return ctx.Err() },
-		}
-		go run.loop(t.Context())
+		p.checks.probe = func(ctx context.Context, _ target) error { return ctx.Err() }
+		c.start(t, p, model.Monitor{Type: "TCP"}, 1)
 		if got := c.after(time.Minute); got != model.MemberUnknown {
 			t.Errorf("while it waits: %s, want unknown", got)
 		}
-		<-p.checks
+		<-p.checks.turns
 		if got := c.after(0); got != model.MemberUp {
 			t.Errorf("after its turn: %s, want up", got)
 		}
-		c.member.checker.stop()
+		c.stop()
 	})
 }
 
@@ -249,7 +261,7 @@ func TestHC06RefusedTrafficChecksAtOnce(t *testing.T) {
 		if got := c.after(500 * time.Millisecond); got != model.MemberDown {
 			t.Errorf("after a refusal and two checks: %s, want down", got)
 		}
-		c.member.checker.stop()
+		c.stop()
 	})
 }
 
@@ -329,7 +341,7 @@ func TestHC14DownIsLeft(t *testing.T) {
 func TestHC13ChangedCheck(t *testing.T) {
 	s := testService(t, Config{}, func(l *model.Listener) { l.Pool.Monitor = model.Monitor{Type: "TCP"} }, 2)
 	m := s.snapshot.Load().members[0].member
-	m.health.observe("connection refused", completedMonitor(model.Monitor{}))
+	m.health.observe(verdict{cause: "connection refused"}, completedMonitor(model.Monitor{}), nil)
 	l := s.without()
 	l.Pool.Monitor.Port = 9999
 	s.apply(l)

@@ -11,7 +11,8 @@ type member struct {
 	address netip.AddrPort
 	links   links
 	health  health
-	checker *checker
+	// checker checks the member; nil: nobody does.
+	checker atomic.Pointer[checker]
 
 	// removed tells flows, which have no lock, that the member is no longer
 	// wanted; present is the same for who holds the service's lock.
@@ -23,4 +24,4 @@ type member struct {
 	total, failed, toMember, fromMember atomic.Uint64
 }
 
-func newMember(a netip.AddrPort) *member { return &member{address: a, checker: newChecker()} }
+func newMember(a netip.AddrPort) *member { return &member{address: a} }

@@ -22,15 +22,21 @@ func (s *service) connected(m *member) {
 // lacks (ports, file descriptors) is not held against the member.
 func (s *service) connectFailed(m *member, err error) {
 	switch netio.CauseOf(err) {
-	case netio.AddressAbsent, netio.OutOfFiles:
+	case netio.AddressAbsent:
+		s.counters.outOfPorts.Add(1)
+		return
+	case netio.OutOfFiles:
 		return
 	default:
 	}
 	cause := causeText(err, s.snapshot.Load().timeouts.connect)
-	m.checker.refused(cause)
+	if k := m.checker.Load(); k != nil {
+		k.refused(m, cause)
+	}
 	if m.health.refuse(cause) {
 		s.proxy.news.add(s.owner)
 	}
+	s.strike(m, time.Now())
 }
 
 // judge looks at a connection that has ended for the sign of a member that

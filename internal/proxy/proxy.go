@@ -39,6 +39,11 @@ type Config struct {
 	// FlowTimeout is how long a UDP flow may be silent, unless the listener says
 	// otherwise; zero: 120 s (RFC 4787 REQ-5 asks for that much at least).
 	FlowTimeout time.Duration
+	// SlowStart is how long a member that comes back from a failure takes to get
+	// its whole share again, as does a new one under least connections; zero:
+	// 10 s; negative: it gets it at once. Source hashing knows no slow start:
+	// proxies have to agree.
+	SlowStart time.Duration
 	// FlowLimit is the greatest number of UDP flows of one listener; zero:
 	// 10000. A flow costs one file descriptor and about 8 KiB.
 	FlowLimit int
@@ -50,12 +55,8 @@ type Config struct {
 	ShutdownGrace time.Duration
 }
 
-const (
-	// housekeepingPeriod is how exact drain deadlines and expiries are.
-	housekeepingPeriod = 500 * time.Millisecond
-	// checksInFlight bounds the health checks that wait for an answer (HC-04).
-	checksInFlight = 64
-)
+// housekeepingPeriod is how exact drain deadlines and expiries are.
+const housekeepingPeriod = 500 * time.Millisecond
 
 func (c Config) completed() Config {
 	if c.Log == nil {
@@ -75,6 +76,7 @@ func (c Config) completed() Config {
 	orElse(&c.DrainTimeout, 300*time.Second)
 	orElse(&c.FinTimeout, 30*time.Second)
 	orElse(&c.FlowTimeout, 120*time.Second)
+	orElse(&c.SlowStart, 10*time.Second)
 	orElse(&c.RetryDelay, 5*time.Second)
 	orElse(&c.ShutdownGrace, 10*time.Second)
 	return c
@@ -84,7 +86,7 @@ func (c Config) completed() Config {
 type Proxy struct {
 	cfg    Config
 	budget *budget
-	checks chan struct{}
+	checks *checks
 	tasks  tasks
 	news   news
 	// datagrams are buffers for UDP replies.
@@ -105,15 +107,17 @@ func New(cfg Config) *Proxy {
 	if err != nil {
 		files = minOpenFiles
 	}
-	return &Proxy{
-		cfg:       cfg.completed(),
+	cfg = cfg.completed()
+	p := &Proxy{
+		cfg:       cfg,
 		budget:    newBudget(files),
-		checks:    make(chan struct{}, checksInFlight),
 		news:      news{wake: make(chan struct{}, 1), keys: map[model.Key]struct{}{}},
 		owners:    map[model.Key]*owner{},
 		sockets:   map[socketID]*socket{},
 		datagrams: sync.Pool{New: func() any { return new([datagramSize]byte) }},
 	}
+	p.checks = newChecks(cfg.Random, &p.tasks)
+	return p
 }
 
 // Run serves until ctx ends; then it stops accepting, lets connections go on

@@ -34,6 +34,8 @@ type service struct {
 	members map[netip.AddrPort]*member
 	scratch []candidate
 	started bool
+
+	brake brake
 }
 
 // snapshot is everything a connection needs to know of its listener. It never
@@ -45,7 +47,8 @@ type snapshot struct {
 	notes    []model.PortError
 }
 
-// candidate is a member with the weight it has in a snapshot.
+// candidate is a member with the weight it has in a snapshot, or that times its
+// share where it is about to be chosen.
 type candidate struct {
 	*member
 	weight int
@@ -108,6 +111,9 @@ func (s *service) enlist(next *snapshot, now time.Time) {
 		if known == nil {
 			known = newMember(m.Address)
 			s.members[m.Address] = known
+			if s.started && next.listener.Pool.Algorithm == model.LeastConnections {
+				known.health.warm() // it has no connection yet, so it would get all new ones
+			}
 		}
 		known.present = true
 		next.members = append(next.members, candidate{known, m.Weight})
@@ -136,7 +142,7 @@ func (n *snapshot) has(address netip.AddrPort) bool {
 // all begin with their first member.
 func (s *service) start(first *snapshot) {
 	const most = 1024
-	usable := s.usable(first, nil)
+	usable := s.usable(first, nil, time.Now())
 	if len(usable) == 0 {
 		return
 	}
@@ -155,11 +161,11 @@ func (s *service) start(first *snapshot) {
 func (s *service) choose(client netip.AddrPort, tried []*member, x link) *member {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	usable := s.usable(s.snapshot.Load(), tried)
+	now := time.Now()
+	usable := s.usable(s.snapshot.Load(), tried, now)
 	if len(usable) == 0 {
 		return nil
 	}
-	now := time.Now()
 	m := s.affinity.find(client.Addr(), usable, now)
 	if m == nil {
 		m = s.picker.pick(usable, client)
@@ -170,23 +176,36 @@ func (s *service) choose(client netip.AddrPort, tried []*member, x link) *member
 	return m
 }
 
-// usable returns the members that may get new traffic: those with a weight and
-// not down. When all of these are down by their checks, they are used all the
-// same (fail open): checks may be wrong, an outage is certain.
-func (s *service) usable(n *snapshot, tried []*member) []candidate {
-	usable, anyUp := s.scratch[:0], false
+// usable returns the members that may get new traffic, with their share: those
+// with a weight that are neither down nor taken out. When all others are gone,
+// those that were taken out are used; and when all are down by their checks,
+// they are used all the same (fail open): checks may be wrong, an outage is
+// certain.
+func (s *service) usable(n *snapshot, tried []*member, now time.Time) []candidate {
+	usable, anyUp, anyIn := s.scratch[:0], false, false
 	for _, m := range n.members {
-		if m.weight > 0 && !m.health.down.Load() {
-			anyUp = true
-		}
+		up := m.weight > 0 && !m.health.down.Load()
+		anyUp = anyUp || up
+		anyIn = anyIn || up && !m.health.ejected.Load() && !slices.Contains(tried, m.member)
+	}
+	slowStart := s.proxy.cfg.SlowStart
+	if n.hashes() {
+		slowStart = 0
 	}
 	for _, m := range n.members {
-		if m.weight > 0 && (!anyUp || !m.health.down.Load()) && !slices.Contains(tried, m.member) {
-			usable = append(usable, m)
+		good := !m.health.down.Load() && (!anyIn || !m.health.ejected.Load())
+		if m.weight > 0 && (good || !anyUp) && !slices.Contains(tried, m.member) {
+			usable = append(usable, candidate{m.member, m.weight * m.health.share(slowStart, now)})
 		}
 	}
 	s.scratch = usable
 	return usable
+}
+
+// hashes tells whether members are chosen by the client's address.
+func (n *snapshot) hashes() bool {
+	a := n.listener.Pool.Algorithm
+	return a == model.SourceIP || a == model.SourceIPPort
 }
 
 func (s *service) keepHouse(now time.Time) {
@@ -194,6 +213,9 @@ func (s *service) keepHouse(now time.Time) {
 	defer s.mu.Unlock()
 	s.affinity.expire(now)
 	for address, m := range s.members {
+		if m.health.readmit(now) {
+			s.proxy.news.add(s.owner)
+		}
 		if empty := m.links.cutIfDue(now, ReasonDrain); empty && !m.present {
 			delete(s.members, address)
 		}

@@ -63,8 +63,9 @@ type PortStats struct {
 	Accepted, Active uint64
 	// Denied counts connections, and datagrams, from outside the source ranges.
 	Denied uint64
-	// OutOfFiles counts how often file descriptors were short.
-	OutOfFiles uint64
+	// OutOfFiles counts how often file descriptors were short, OutOfPorts how
+	// often no local port was left to connect to a member from.
+	OutOfFiles, OutOfPorts uint64
 	// Dropped counts datagrams that went nowhere: no member, no room for a
 	// flow, too long for the path, or a socket error.
 	Dropped uint64
@@ -93,7 +94,7 @@ type MemberStats struct {
 }
 
 type counters struct {
-	accepted, active, denied, outOfFiles, dropped, retries atomic.Uint64
+	accepted, active, denied, outOfFiles, outOfPorts, dropped, retries atomic.Uint64
 
 	closed [reasons]atomic.Uint64
 }
@@ -130,7 +131,7 @@ func (s *service) stats() PortStats {
 	stats := PortStats{
 		Owner: s.owner, Port: s.port,
 		Accepted: c.accepted.Load(), Active: c.active.Load(), Denied: c.denied.Load(),
-		OutOfFiles: c.outOfFiles.Load(), Dropped: c.dropped.Load(), Retries: c.retries.Load(),
+		OutOfFiles: c.outOfFiles.Load(), OutOfPorts: c.outOfPorts.Load(), Dropped: c.dropped.Load(), Retries: c.retries.Load(),
 	}
 	for why := ReasonDone; why < reasons; why++ {
 		if n := c.closed[why].Load(); n > 0 {
