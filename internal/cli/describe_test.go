@@ -49,8 +49,8 @@ func TestDescribe(t *testing.T) {
 		},
 		"unknown-option": {
 			reason: "a mistyped key is renamed",
-			service: serviceNamed("web", annotated("fairlead.dev/proxy-protocl", "v2"),
-				served(status.Input{Problems: problemsOf("fairlead.dev/proxy-protocl", "v2")})),
+			service: serviceNamed("web", annotated("fairlead.dev/proxy-protokol", "v2"),
+				served(status.Input{Problems: problemsOf("fairlead.dev/proxy-protokol", "v2")})),
 			slices: []discoveryv1.EndpointSlice{sliceOf("web", stateReady)},
 		},
 		"no-ready-endpoints": {

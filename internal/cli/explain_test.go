@@ -21,8 +21,8 @@ func TestExplain(t *testing.T) {
 		t.Errorf("explain: %+v", got)
 	}
 	for arg, want := range map[string]string{
-		"proxy-protocl": "error: nobody knows the option \"proxy-protocl\"; did you mean \"proxy-protocol\"?\n",
-		"zzz":           "error: nobody knows the option \"zzz\"; \"fairlead explain\" lists those that are known\n",
+		"proxy-protokol": "error: nobody knows the option \"proxy-protokol\"; did you mean \"proxy-protocol\"?\n",
+		"zzz":            "error: nobody knows the option \"zzz\"; \"fairlead explain\" lists those that are known\n",
 	} {
 		if got := run(t, nil, "", "explain", arg); got != (ran{err: want, code: ExitFailed}) {
 			t.Errorf("explain %s: %+v", arg, got)

@@ -334,11 +334,11 @@ func say(svc *corev1.Service, r status.Report) {
 	for _, i := range r.Ingress {
 		entry := corev1.LoadBalancerIngress{IP: i.IP.String(), Hostname: i.Hostname}
 		for _, p := range i.Ports {
-			status := corev1.PortStatus{Port: int32(p.Port.Number), Protocol: corev1.Protocol(p.Port.Protocol)}
+			state := corev1.PortStatus{Port: int32(p.Port.Number), Protocol: corev1.Protocol(p.Port.Protocol)}
 			if p.Error != "" {
-				status.Error = &p.Error
+				state.Error = &p.Error
 			}
-			entry.Ports = append(entry.Ports, status)
+			entry.Ports = append(entry.Ports, state)
 		}
 		svc.Status.LoadBalancer.Ingress = append(svc.Status.LoadBalancer.Ingress, entry)
 	}
