@@ -78,6 +78,7 @@ fuzz: ## every fuzz target for a while (FUZZTIME=20000x)
 	done
 
 bench-controller: ## how the controller copes with thousands of Services
+bench-proxy: ## the data plane beside HAProxy and nginx, as ratios (4 minutes)
 bench-%:
 	$(GO) run ./bench/$*
 
