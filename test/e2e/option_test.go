@@ -19,8 +19,10 @@ import (
 	proxyproto "github.com/pires/go-proxyproto"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fairlead-lb/fairlead/api/annotation"
+	"github.com/fairlead-lb/fairlead/api/v1alpha1"
 	"github.com/fairlead-lb/fairlead/internal/status"
 	"github.com/fairlead-lb/fairlead/internal/translate"
 )
@@ -81,7 +83,7 @@ func TestOptionsHaveTests(t *testing.T) {
 // TestOption tries each option of the local provider. The names of its subtests
 // are those in the table.
 func TestOption(t *testing.T) {
-	tests := optionTests(start(t, settings{"shutdown": settings{"drain": "0s"}}))
+	tests := optionTests(start(t, settings{"defaultProvider": "local", "shutdown": settings{"drain": "0s"}}))
 	for _, name := range slices.Sorted(maps.Keys(tests)) {
 		test := tests[name]
 		t.Run(string(name), func(t *testing.T) {
@@ -103,10 +105,29 @@ func (s space) plain(t *testing.T, edit func(*corev1.Service)) string {
 	return to
 }
 
+// optionProvider: a Service without a class names its provider. One that is not
+// configured is no reason to leave the Service alone where there is a default.
 func optionProvider(t *testing.T, s space) {
-	s.service(t, "out", classless)
 	s.plain(t, all(classless, asking(annotation.ProviderName, "local")))
-	s.await(t, "out", "is nobody's", all2(guarded(), at()))
+	s.recordedProvider(t, "lb", "local")
+	s.service(t, "other", all(classless, asking(annotation.ProviderName, "bare-metal")))
+	s.served(t, "other")
+	s.recordedProvider(t, "other", "local")
+	s.service(t, "third", asking(annotation.ProviderName, "bare-metal"))
+	s.served(t, "third")
+}
+
+// recordedProvider checks who serves a Service according to its record.
+func (s space) recordedProvider(t *testing.T, name, want string) {
+	t.Helper()
+	var record v1alpha1.ServiceRecord
+	key := client.ObjectKey{Namespace: "fairlead-system", Name: v1alpha1.RecordName(s.name, name)}
+	if err := s.client.Get(t.Context(), key, &record); err != nil {
+		t.Fatal(err)
+	}
+	if record.Spec.Provider != want {
+		t.Errorf("service %s is served by %s, not %s", name, record.Spec.Provider, want)
+	}
 }
 
 func optionPaused(t *testing.T, s space) {
