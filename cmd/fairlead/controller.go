@@ -133,15 +133,15 @@ func serve(ctx context.Context, cluster *kube.Client, cfg config.Config, log *sl
 	if err != nil {
 		return err
 	}
-	pools, err := localPools(cfg)
+	pool, err := ipam.ParsePool("local", cfg.Local.Pools)
 	if err != nil {
-		return err
+		return fmt.Errorf("reading local.pools: %w", err)
 	}
 	changes := kube.NewChanges()
 	c := controller.New(controller.Config{
 		Log: log, Reader: cluster, Writer: cluster, Ledger: cluster,
 		Providers: providers, Default: cfg.DefaultProvider,
-		Observe: cfg.Mode == config.Observe, Pools: pools,
+		Observe: cfg.Mode == config.Observe, Pools: []ipam.Pool{pool},
 		ReleaseDelay: cfg.Addresses.ReleaseDelay, Resync: cfg.ResyncPeriod,
 		Now: time.Now, Standby: cluster.Standby, Changes: changes,
 	})
@@ -208,21 +208,4 @@ func grace(drain time.Duration) time.Duration {
 		return -1
 	}
 	return drain
-}
-
-// localPools are the loopback pools; each configured range is one.
-func localPools(cfg config.Config) ([]ipam.Pool, error) {
-	pool := ipam.Pool{Name: "local", AutoAssign: true}
-	for _, text := range cfg.Local.Pools {
-		r, err := ipam.ParseRange(text)
-		if err != nil {
-			return nil, fmt.Errorf("reading local.pools: %w", err)
-		}
-		pool.Ranges = append(pool.Ranges, r)
-	}
-	pools := []ipam.Pool{pool}
-	if err := ipam.CheckPools(pools); err != nil {
-		return nil, fmt.Errorf("checking local.pools: %w", err)
-	}
-	return pools, nil
 }

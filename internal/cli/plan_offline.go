@@ -59,13 +59,9 @@ type offline struct {
 }
 
 func newOffline(m manifest, o planOptions, c config.Config) (*offline, error) {
-	pool := ipam.Pool{Name: string(annotation.Local), AutoAssign: true}
-	for _, text := range c.Local.Pools {
-		r, err := ipam.ParseRange(text)
-		if err != nil {
-			return nil, fmt.Errorf("reading local.pools: %w", err)
-		}
-		pool.Ranges = append(pool.Ranges, r)
+	pool, err := ipam.ParsePool(string(annotation.Local), c.Local.Pools)
+	if err != nil {
+		return nil, fmt.Errorf("reading local.pools: %w", err)
 	}
 	return &offline{
 		manifest: m, namespace: cmp.Or(o.cluster.Namespace, "default"),

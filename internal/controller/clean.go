@@ -147,7 +147,10 @@ func (c *Controller) ignore(ctx context.Context, key model.Key, svc *corev1.Serv
 			return err
 		}
 	}
-	if c.Observe || !c.isLeftover(key) {
+	// A load balancer Service without our finalizer and record was given to
+	// somebody else, and what serves it with it.
+	released := svc != nil && svc.Spec.Type == corev1.ServiceTypeLoadBalancer
+	if c.Observe || released || !c.isLeftover(key) {
 		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Providers)) {

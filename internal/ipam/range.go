@@ -39,6 +39,23 @@ func ParseRange(text string) (Range, error) {
 	return r, nil
 }
 
+// ParsePool reads the ranges of a pool that is used automatically, and checks
+// it. An empty list makes a pool without addresses.
+func ParsePool(name string, ranges []string) (Pool, error) {
+	pool := Pool{Name: name, AutoAssign: true}
+	for _, text := range ranges {
+		r, err := ParseRange(text)
+		if err != nil {
+			return Pool{}, err
+		}
+		pool.Ranges = append(pool.Ranges, r)
+	}
+	if err := CheckPools([]Pool{pool}); err != nil {
+		return Pool{}, err
+	}
+	return pool, nil
+}
+
 func readRange(text string) (Range, error) {
 	if first, last, ok := strings.Cut(text, "-"); ok {
 		a, errA := netip.ParseAddr(strings.TrimSpace(first))
