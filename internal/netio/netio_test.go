@@ -64,7 +64,7 @@ func TestPumpCarriesEverything(t *testing.T) {
 	}()
 	ended := make(chan error, 1)
 	go func() {
-		p, err := NewPump(out, in)
+		p, err := NewPump(out, in, new(Buffers))
 		for err == nil {
 			if err = p.Wait(); err == nil {
 				_, err = p.Move()
@@ -85,7 +85,7 @@ func TestPumpTellsWhoFailed(t *testing.T) {
 	t.Run("Source", func(t *testing.T) {
 		client, in := pair(t)
 		out, _ := pair(t)
-		p, err := NewPump(out, in)
+		p, err := NewPump(out, in, new(Buffers))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +99,7 @@ func TestPumpTellsWhoFailed(t *testing.T) {
 	t.Run("Destination", func(t *testing.T) {
 		client, in := pair(t)
 		out, member := pair(t)
-		p, err := NewPump(out, in)
+		p, err := NewPump(out, in, new(Buffers))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,7 +122,7 @@ func TestPumpTellsWhoFailed(t *testing.T) {
 	t.Run("Deadline", func(t *testing.T) {
 		_, in := pair(t)
 		out, _ := pair(t)
-		p, err := NewPump(out, in)
+		p, err := NewPump(out, in, new(Buffers))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -300,7 +300,7 @@ func TestTT10KeepAlive(t *testing.T) {
 func TestTB03Splice(t *testing.T) {
 	client, server := tcpPair(t)
 	in, out := tcpPair(t)
-	pump, err := netio.NewPump(in, server)
+	pump, err := netio.NewPump(in, server, new(netio.Buffers))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -84,11 +84,12 @@ func (c Config) completed() Config {
 
 // Proxy serves balancers. All methods may be called concurrently.
 type Proxy struct {
-	cfg    Config
-	budget *budget
-	checks *checks
-	tasks  tasks
-	news   news
+	cfg     Config
+	budget  *budget
+	checks  *checks
+	tasks   tasks
+	news    news
+	buffers netio.Buffers
 	// datagrams are buffers for UDP replies.
 	datagrams sync.Pool
 

@@ -49,7 +49,7 @@ func (x *session) direct(dst, src *net.TCPConn, broken Reason) {
 	if broken == ReasonClientReset {
 		opposite = ReasonMemberReset
 	}
-	pump, err := netio.NewPump(dst, src)
+	pump, err := netio.NewPump(dst, src, &x.service.proxy.buffers)
 	for err == nil {
 		if err = pump.Wait(); err != nil {
 			break
