@@ -38,15 +38,22 @@ func ListenTCP(at netip.AddrPort) (*net.TCPListener, error) {
 	return tcp, nil
 }
 
-// DialTCP connects to an address. The time limit is that of ctx.
+// DialTCP connects to an address. The time limit is that of ctx. The local
+// address and port are the kernel's choice when it knows the destination, so
+// every destination has all local ports: net's own DialTCP would bind first,
+// and share them among all.
 func DialTCP(ctx context.Context, to netip.AddrPort) (*net.TCPConn, error) {
 	d := net.Dialer{KeepAliveConfig: keepAlive()}
 	d.SetMultipathTCP(false)
-	c, err := d.DialTCP(ctx, network("tcp", to.Addr()), netip.AddrPort{}, to)
+	c, err := d.DialContext(ctx, network("tcp", to.Addr()), to.String())
 	if err != nil {
 		return nil, fmt.Errorf("connecting to %s: %w", to, err)
 	}
-	return c, nil
+	tcp, ok := c.(*net.TCPConn)
+	if !ok {
+		return nil, errors.Join(fmt.Errorf("connecting to %s: got a %T", to, c), c.Close())
+	}
+	return tcp, nil
 }
 
 // Reset closes a connection with RST instead of FIN and drops what is queued,

@@ -35,15 +35,20 @@ func ListenUDP(at netip.AddrPort) (*net.UDPConn, error) {
 
 // DialUDP returns a socket connected to an address: it receives from nobody
 // else, and an ICMP error for what it sent comes back as an error of its next
-// call (RFC 1122 §4.1.3.3).
+// call (RFC 1122 §4.1.3.3). Each needs a local
+// port of its own, whatever the destination (udp(7)).
 func DialUDP(to netip.AddrPort) (*net.UDPConn, error) {
 	d := net.Dialer{Control: fragment}
 	ctx := context.Background() //nolint:forbidigo // connecting a UDP socket waits for nothing
-	c, err := d.DialUDP(ctx, network("udp", to.Addr()), netip.AddrPort{}, to)
+	c, err := d.DialContext(ctx, network("udp", to.Addr()), to.String())
 	if err != nil {
 		return nil, fmt.Errorf("opening a UDP socket to %s: %w", to, err)
 	}
-	return c, nil
+	udp, ok := c.(*net.UDPConn)
+	if !ok {
+		return nil, errors.Join(fmt.Errorf("opening a UDP socket to %s: got a %T", to, c), c.Close())
+	}
+	return udp, nil
 }
 
 // fragment lets the kernel fragment what is larger than the path takes.
