@@ -13,11 +13,25 @@ func listenerOptions() []Option {
 			Example: `fairlead.dev/proxy-protocol: off,https=v2,UDP/443=v2`,
 		},
 		{
+			Name: ProxyProtocolUniqueID, Direction: In, Type: Bool, PerPort: true, Live: true,
+			Default: "false",
+			Support: support(yes(), unused("Octavia does not offer it."), planned()),
+			Doc:     "Put an id of 16 random bytes into the header of PROXY protocol v2 (its field UNIQUE_ID), another one for each connection or UDP flow. It appears in the debug log too, so a line there and a line in the pod's log can be put together. v1 has no place for it.",
+			Example: `fairlead.dev/proxy-protocol-unique-id: "true"`,
+		},
+		{
 			Name: ConnectionLimit, Aliases: occm("connection-limit"), Direction: In, Type: Int, Min: 1, Max: longest, Unlimited: true, OldZero: "-1", Live: true,
 			Default: "no limit of Fairlead's own",
 			Support: support(yes(), planned(), planned()),
-			Doc:     "How many connections each port may have at a time; -1 is no limit. Further clients wait, connected but unanswered, until another one leaves. Lowering the limit cuts no connection.",
+			Doc:     "How many connections each port may have at a time; -1 is no limit. Further clients wait, connected but unanswered, until another one leaves, unless connection-limit-mode says otherwise. Lowering the limit cuts no connection.",
 			Example: `fairlead.dev/connection-limit: "2000"`,
+		},
+		{
+			Name: ConnectionLimitMode, Direction: In, Type: Enum, Allowed: []string{"queue", "refuse"}, Live: true,
+			Default: "queue",
+			Support: support(yes(), unused("Octavia lets further clients wait."), planned()),
+			Doc:     "What becomes of clients beyond the connection-limit: queue lets them wait, connected but unanswered, until another one leaves; refuse resets them at once, so that they can try elsewhere.",
+			Example: `fairlead.dev/connection-limit-mode: refuse`,
 		},
 		{
 			Name: XForwardedFor, Aliases: occm("x-forwarded-for"), Direction: In, Type: Bool,

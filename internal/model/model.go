@@ -116,9 +116,22 @@ type Listener struct {
 	// ConnectionLimit is the greatest number of concurrent client
 	// connections; nil: the provider's default; -1: no limit.
 	ConnectionLimit *int
-	Timeouts        Timeouts
-	Pool            Pool
+	// LimitMode is what becomes of clients beyond the limit.
+	LimitMode LimitMode
+	Timeouts  Timeouts
+	Pool      Pool
 }
+
+// LimitMode is what becomes of clients beyond a connection limit.
+type LimitMode string
+
+// The modes. An empty value means the provider's default, queue.
+const (
+	// LimitQueue: they wait, connected but unanswered.
+	LimitQueue LimitMode = "queue"
+	// LimitRefuse: they are reset.
+	LimitRefuse LimitMode = "refuse"
+)
 
 // Timeouts are Octavia's four listener time-outs, and two of our own. Zero: the
 // provider's default.
@@ -142,6 +155,9 @@ const CutAtOnce time.Duration = -1
 type Pool struct {
 	Algorithm     Algorithm
 	ProxyProtocol ProxyProtocol
+	// UniqueID adds an id of its own for each connection to the header of
+	// version 2.
+	UniqueID bool
 	// Affinity sends a client address back to its member for this long after
 	// its last new connection; zero: no affinity.
 	Affinity time.Duration

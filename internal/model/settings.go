@@ -35,6 +35,7 @@ func (l Listener) Settings() []Setting {
 	return []Setting{
 		{"source-ranges", joinPrefixes(l.AllowedCIDRs), PartListener},
 		{"connection-limit", intText(l.ConnectionLimit), PartListener},
+		{"connection-limit-mode", string(l.LimitMode), PartListener},
 		{"timeout-client-data", durationText(l.Timeouts.ClientData), PartListener},
 		{"timeout-member-connect", durationText(l.Timeouts.MemberConnect), PartListener},
 		{"timeout-member-data", durationText(l.Timeouts.MemberData), PartListener},
@@ -43,6 +44,7 @@ func (l Listener) Settings() []Setting {
 		{"drain-timeout", drainText(l.Timeouts.Drain), PartListener},
 		{"lb-method", string(l.Pool.Algorithm), PartPool},
 		{"proxy-protocol", string(l.Pool.ProxyProtocol), PartPool},
+		{"proxy-protocol-unique-id", boolText(l.Pool.UniqueID), PartPool},
 		{"session-affinity", durationText(l.Pool.Affinity), PartPool},
 		{"health-monitor", monitorText(m), PartMonitor},
 		{"health-monitor-delay", durationText(m.Delay), PartMonitor},
@@ -79,6 +81,13 @@ func durationText(d time.Duration) string {
 		return ""
 	}
 	return d.String()
+}
+
+func boolText(b bool) string {
+	if !b {
+		return ""
+	}
+	return "true"
 }
 
 func drainText(d time.Duration) string {

@@ -94,7 +94,7 @@ func TestTC11RetryKeepsPayload(t *testing.T) {
 	if _, err := x.writeFirst(second); err != nil {
 		t.Fatal(err)
 	}
-	want := append(appendHeader(nil, model.ProxyV2, x.from, netio.Local(server)), "payload"...)
+	want := append(appendHeader(nil, model.ProxyV2, x.from, netio.Local(server), nil), "payload"...)
 	if got := read(t, peer, len(want)); got != string(want) {
 		t.Errorf("the second member got %q, want %q", got, want)
 	}

@@ -33,6 +33,7 @@ type flow struct {
 	socket   *socket
 	client   netip.AddrPort
 	member   *member
+	id       uniqueID
 	upstream atomic.Pointer[net.UDPConn]
 	began    time.Time
 	// moved is the time of the last datagram in either direction, as

@@ -116,7 +116,7 @@ func TestPPW02OneWrite(t *testing.T) {
 				defer close(done)
 				x.serve()
 			}()
-			want := string(appendHeader(nil, version, netio.Local(client), netio.Remote(client))) + "early"
+			want := string(appendHeader(nil, version, netio.Local(client), netio.Remote(client), nil)) + "early"
 			if s := <-got; s != want {
 				t.Errorf("the first read gave %q, want %q", s, want)
 			}
@@ -172,7 +172,7 @@ func TestPPW07LiveSwitch(t *testing.T) {
 	l.Pool.ProxyProtocol = model.ProxyV1
 	r.set(l)
 	proxied := r.dial(8080)
-	if s, want := <-got, string(appendHeader(nil, model.ProxyV1, netio.Local(proxied), r.at(8080))); s != want {
+	if s, want := <-got, string(appendHeader(nil, model.ProxyV1, netio.Local(proxied), r.at(8080), nil)); s != want {
 		t.Errorf("got %q, want %q", s, want)
 	}
 	write(t, plain, "2")
@@ -202,7 +202,7 @@ func TestPPH01ChecksSendAHeader(t *testing.T) {
 		"None": {reason: "no header in the pool, none in the check", want: func(_, _ netip.AddrPort) string { return "" }},
 		"PP105V1": {
 			reason: "the check's own addresses", version: model.ProxyV1,
-			want: func(from, to netip.AddrPort) string { return string(appendHeader(nil, model.ProxyV1, from, to)) },
+			want: func(from, to netip.AddrPort) string { return string(appendHeader(nil, model.ProxyV1, from, to, nil)) },
 		},
 		"V2": {
 			reason: "LOCAL", version: model.ProxyV2,

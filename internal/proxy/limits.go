@@ -19,10 +19,12 @@ const (
 	filePause = 50 * time.Millisecond
 )
 
-// gate admits a limited number of connections. Who comes too late waits.
+// gate admits a limited number of connections. Who comes too late waits, or is
+// refused.
 type gate struct {
 	mu      sync.Mutex
 	limit   int // 0: none
+	refuse  bool
 	used    int
 	waiting int
 	freed   chan struct{}
@@ -30,23 +32,41 @@ type gate struct {
 
 func newGate() *gate { return &gate{freed: make(chan struct{})} }
 
-// enter takes a slot, waiting for one if need be. It returns false, without a
-// slot, when done is closed first.
-func (g *gate) enter(done <-chan struct{}) bool {
-	for {
+// admission is what a gate says.
+type admission int
+
+const (
+	admitted admission = iota
+	refused
+	// closed: who waited need not any more.
+	closed
+)
+
+// enter takes a slot, waiting for one if need be and allowed. Only who is
+// admitted has one. The wait ends when done is closed. queued is called once,
+// before the first wait.
+func (g *gate) enter(done <-chan struct{}, queued func()) admission {
+	for first := true; ; first = false {
 		g.mu.Lock()
-		if g.limit == 0 || g.used < g.limit {
+		switch {
+		case g.limit == 0 || g.used < g.limit:
 			g.used++
 			g.mu.Unlock()
-			return true
+			return admitted
+		case g.refuse:
+			g.mu.Unlock()
+			return refused
 		}
 		freed := g.freed
 		g.waiting++
 		g.mu.Unlock()
+		if first {
+			queued()
+		}
 		select {
 		case <-freed:
 		case <-done:
-			return false
+			return closed
 		}
 	}
 }
@@ -59,12 +79,13 @@ func (g *gate) leave() {
 	g.wake()
 }
 
-// setLimit changes the limit: raising it admits who waits, lowering it ends
-// nothing. 0 means no limit.
-func (g *gate) setLimit(limit int) {
+// setLimit changes the limit, and what becomes of those beyond: raising it
+// admits who waits, refusing ends the wait, lowering it ends nothing. 0 means
+// no limit.
+func (g *gate) setLimit(limit int, refuse bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.limit = limit
+	g.limit, g.refuse = limit, refuse
 	g.wake()
 }
 

@@ -105,21 +105,61 @@ func TestTL03NoOverAdmission(t *testing.T) {
 
 func TestTL03Gate(t *testing.T) {
 	g := newGate()
-	g.setLimit(2)
-	never, closed := make(chan struct{}), make(chan struct{})
-	close(closed)
+	g.setLimit(2, false)
+	never, over := make(chan struct{}), make(chan struct{})
+	close(over)
+	queued := 0
+	enter := func(done chan struct{}) admission { return g.enter(done, func() { queued++ }) }
 	for range 2 {
-		if !g.enter(never) {
+		if enter(never) != admitted {
 			t.Fatal("a free slot was refused")
 		}
 	}
-	if g.enter(closed) {
-		t.Error("a third slot was given")
+	if got := enter(over); got != closed {
+		t.Errorf("a third client got %v, want to wait until it need not", got)
+	}
+	if queued != 1 {
+		t.Errorf("%d were queued, want 1", queued)
+	}
+	g.setLimit(2, true)
+	if got := enter(never); got != refused {
+		t.Errorf("beyond the limit of a gate that refuses: %v", got)
 	}
 	g.leave()
-	if !g.enter(closed) {
+	if enter(over) != admitted {
 		t.Error("a slot that was given back is not free")
 	}
+}
+
+// TestTL01RefuseAtTheLimit: who comes too late is reset, and who leaves makes
+// room at once.
+func TestTL01RefuseAtTheLimit(t *testing.T) {
+	r := newRig(t, Config{})
+	l := limited(listener(tcpPort(8080), named(t, "a")), 1)
+	l.LimitMode = model.LimitRefuse
+	r.set(l)
+	first := r.dial(8080)
+	read(t, first, 1)
+	r.refused(8080)
+	if s := r.port(tcpPort(8080)); s.Refused != 1 || s.Queued != 0 || s.Accepted != 1 {
+		t.Errorf("%d refused, %d queued, %d let in; want 1, 0, 1", s.Refused, s.Queued, s.Accepted)
+	}
+	_ = first.Close()
+	eventually(t, "the slot is free", func() bool { return r.port(tcpPort(8080)).Active == 0 })
+	read(t, r.dial(8080), 1)
+}
+
+// TestTL01RefuseLive: a client that waits is reset when waiting ends.
+func TestTL01RefuseLive(t *testing.T) {
+	r := newRig(t, Config{})
+	l := limited(listener(tcpPort(8080), named(t, "a")), 1)
+	r.set(l)
+	read(t, r.dial(8080), 1)
+	waits := r.dial(8080)
+	eventually(t, "a client waits", func() bool { return r.port(tcpPort(8080)).Queued == 1 })
+	l.LimitMode = model.LimitRefuse
+	r.set(l)
+	mustReset(t, waits)
 }
 
 func TestTL04SourceRanges(t *testing.T) {

@@ -82,7 +82,8 @@ func (s *socket) accept(ctx context.Context) {
 
 // admit lets one connection in, or resets it. At the connection limit it waits
 // with this one in hand and the others in the kernel's backlog: they are
-// connected but hear nothing until a slot is free, as with Octavia.
+// connected but hear nothing until a slot is free, as with Octavia; or all are
+// reset, if the listener is to refuse.
 func (s *socket) admit(ctx context.Context, c *net.TCPConn) {
 	svc := s.service
 	if !svc.snapshot.Load().listener.Allows(netio.Remote(c).Addr()) {
@@ -90,7 +91,13 @@ func (s *socket) admit(ctx context.Context, c *net.TCPConn) {
 		s.discard(c)
 		return
 	}
-	if !svc.gate.enter(s.done) {
+	switch svc.gate.enter(s.done, func() { svc.counters.queued.Add(1) }) {
+	case admitted:
+	case refused:
+		svc.counters.refused.Add(1)
+		s.discard(c)
+		return
+	case closed:
 		s.discard(c)
 		return
 	}
@@ -112,7 +119,7 @@ func (s *socket) admit(ctx context.Context, c *net.TCPConn) {
 		svc.gate.leave()
 		svc.counters.close(x.reason())
 		svc.proxy.cfg.Log.DebugContext(ctx, "closed connection", slog.String("service", svc.owner.String()), slog.String("port", svc.port.String()),
-			slog.String("client", x.from.String()), slog.String("reason", x.reason().String()))
+			slog.String("client", x.from.String()), slog.String("reason", x.reason().String()), x.id.attr())
 	})
 }
 

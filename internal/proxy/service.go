@@ -79,13 +79,16 @@ func (s *service) apply(l model.Listener) {
 	if l.Pool.ProxyProtocol == model.ProxyV1 && l.Port.Protocol == model.UDP {
 		next.notes = append(next.notes, proxyProtocolNote(l.Port))
 	}
+	if l.Pool.ProxyProtocol == model.ProxyV1 && l.Pool.UniqueID {
+		next.notes = append(next.notes, uniqueIDNote(l.Port))
+	}
 	checks, notes := resolveMonitor(l)
 	next.notes = append(next.notes, notes...)
 	limit := 0 // none; so are -1 and 0, as in HAProxy
 	if l.ConnectionLimit != nil {
 		limit = max(*l.ConnectionLimit, 0)
 	}
-	s.gate.setLimit(limit)
+	s.gate.setLimit(limit, l.LimitMode == model.LimitRefuse)
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -260,6 +263,13 @@ func algorithmNote(l model.Listener) model.PortError {
 	return model.PortError{
 		Port: l.Port, Reason: AlgorithmNotSupported,
 		Message: fmt.Sprintf("the algorithm %q is not known: %s is used", l.Pool.Algorithm, model.RoundRobin),
+	}
+}
+
+func uniqueIDNote(port model.Port) model.PortError {
+	return model.PortError{
+		Port: port, Reason: ProxyProtocolNotSupported,
+		Message: "PROXY protocol v1 has no place for an id, so none is sent: choose v2 for this port",
 	}
 }
 

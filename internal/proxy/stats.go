@@ -63,6 +63,9 @@ type PortStats struct {
 	Accepted, Active uint64
 	// Denied counts connections, and datagrams, from outside the source ranges.
 	Denied uint64
+	// Queued counts connections that had to wait at the connection limit,
+	// Refused those that were reset there.
+	Queued, Refused uint64
 	// OutOfFiles counts how often file descriptors were short, OutOfPorts how
 	// often no local port was left to connect to a member from.
 	OutOfFiles, OutOfPorts uint64
@@ -94,7 +97,7 @@ type MemberStats struct {
 }
 
 type counters struct {
-	accepted, active, denied, outOfFiles, outOfPorts, dropped, retries atomic.Uint64
+	accepted, active, denied, queued, refused, outOfFiles, outOfPorts, dropped, retries atomic.Uint64
 
 	closed [reasons]atomic.Uint64
 }
@@ -131,6 +134,7 @@ func (s *service) stats() PortStats {
 	stats := PortStats{
 		Owner: s.owner, Port: s.port,
 		Accepted: c.accepted.Load(), Active: c.active.Load(), Denied: c.denied.Load(),
+		Queued: c.queued.Load(), Refused: c.refused.Load(),
 		OutOfFiles: c.outOfFiles.Load(), OutOfPorts: c.outOfPorts.Load(), Dropped: c.dropped.Load(), Retries: c.retries.Load(),
 	}
 	for why := ReasonDone; why < reasons; why++ {

@@ -33,6 +33,7 @@ type session struct {
 	ctx     context.Context //nolint:containedctx // it is the session's lifetime
 	cancel  context.CancelFunc
 	outcome atomic.Uint32
+	id      uniqueID
 
 	mu       sync.Mutex
 	upstream *net.TCPConn
@@ -46,6 +47,7 @@ type session struct {
 func newSession(ctx context.Context, s *service, client *net.TCPConn) *session {
 	x := &session{service: s, rules: s.snapshot.Load(), client: client, from: netio.Remote(client)}
 	x.ctx, x.cancel = context.WithCancel(ctx)
+	x.id = s.newID(x.rules)
 	return x
 }
 
@@ -181,7 +183,7 @@ func (x *session) writeFirst(c *net.TCPConn) (again bool, err error) {
 		return true, nil
 	}
 	first := make([]byte, 0, proxyproto.MaxLen+earlyBytes)
-	first = appendHeader(first, x.rules.listener.Pool.ProxyProtocol, x.from, netio.Local(x.client))
+	first = appendHeader(first, x.rules.listener.Pool.ProxyProtocol, x.from, netio.Local(x.client), x.id.bytes())
 	header := len(first)
 	if x.held == nil {
 		n, err := netio.TakeReady(x.client, first[header:header+earlyBytes])
@@ -202,17 +204,6 @@ func (x *session) writeFirst(c *net.TCPConn) (again bool, err error) {
 	x.relay.early = len(x.held)
 	x.held = nil
 	return true, c.SetWriteDeadline(time.Time{})
-}
-
-func appendHeader(b []byte, version model.ProxyProtocol, from, to netip.AddrPort) []byte {
-	switch version {
-	case model.ProxyV1:
-		return proxyproto.AppendV1(b, from, to)
-	case model.ProxyV2:
-		return proxyproto.AppendV2(b, proxyproto.Stream, from, to)
-	case model.ProxyNone:
-	}
-	return b
 }
 
 // close ends one of the session's connections: by FIN if the session ended in

@@ -7,9 +7,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/fairlead-lb/fairlead/internal/model"
 	"github.com/fairlead-lb/fairlead/internal/netio"
-	"github.com/fairlead-lb/fairlead/internal/proxy/proxyproto"
 )
 
 // datagramSize is the largest datagram there is (the UDP length field), so a
@@ -21,9 +19,9 @@ const datagramSize = 65535
 func (s *socket) receive() {
 	// The header is written in front of the payload, so that both are one
 	// datagram without copying.
-	buf := make([]byte, proxyproto.LenV2IPv6+datagramSize)
+	buf := make([]byte, headerRoom+datagramSize)
 	for {
-		n, client, err := s.udp.ReadFromUDPAddrPort(buf[proxyproto.LenV2IPv6:])
+		n, client, err := s.udp.ReadFromUDPAddrPort(buf[headerRoom:])
 		switch {
 		case err == nil:
 			s.forward(buf, n, netio.Unmap(client))
@@ -46,14 +44,13 @@ func (s *socket) forward(buf []byte, n int, client netip.AddrPort) {
 		s.service.counters.denied.Add(1)
 		return
 	}
-	datagram := s.withHeader(buf, n, rules, client)
 	const tries = 2
 	for range tries {
 		f := s.flow(client)
 		if f == nil {
 			break
 		}
-		_, err := f.upstream.Load().Write(datagram)
+		_, err := f.upstream.Load().Write(f.withHeader(buf, n, rules))
 		if err == nil {
 			f.member.toMember.Add(uint64(n))
 			return
@@ -64,21 +61,6 @@ func (s *socket) forward(buf []byte, n int, client netip.AddrPort) {
 		f.failed(err)
 	}
 	s.service.counters.dropped.Add(1)
-}
-
-// withHeader returns the datagram that starts at LenV2IPv6 in buf, with its
-// header in front if the pool wants one.
-func (s *socket) withHeader(buf []byte, n int, rules *snapshot, client netip.AddrPort) []byte {
-	const room = proxyproto.LenV2IPv6
-	if rules.listener.Pool.ProxyProtocol != model.ProxyV2 {
-		return buf[room : room+n]
-	}
-	start := room - proxyproto.LenV2IPv6
-	if client.Addr().Is4() && s.id.at.Addr().Is4() {
-		start = room - proxyproto.LenV2IPv4
-	}
-	proxyproto.AppendV2(buf[start:start], proxyproto.Datagram, client, s.id.at)
-	return buf[start : room+n]
 }
 
 // flow returns the client's flow, a new one if it has none or its member is
@@ -128,7 +110,7 @@ func (s *socket) openFlow(client netip.AddrPort) *flow {
 		svc.counters.outOfFiles.Add(1)
 		return nil
 	}
-	f := &flow{socket: s, client: client, began: time.Now()}
+	f := &flow{socket: s, client: client, began: time.Now(), id: svc.newID(svc.snapshot.Load())}
 	if !s.connectFlow(f) {
 		svc.proxy.budget.give(filesPerFlow)
 		return nil

@@ -49,3 +49,30 @@ func TestOwnTimeouts(t *testing.T) {
 		})
 	}
 }
+
+// TestOptionsOfTheProxy proves that options which only Fairlead's own proxy has
+// reach the model, and stay out of it when nobody set them.
+func TestOptionsOfTheProxy(t *testing.T) {
+	listener := func(annotations map[string]string) model.Listener {
+		r := Service(Source{
+			Service: &corev1.Service{
+				ObjectMeta: metav1.ObjectMeta{Annotations: annotations},
+				Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+			},
+			Provider: annotation.Local, Protocols: []model.Protocol{model.TCP},
+		})
+		if len(r.Problems) > 0 {
+			t.Errorf("problems %+v", r.Problems)
+		}
+		return r.Balancer.Listeners[0]
+	}
+	got := listener(map[string]string{
+		"fairlead.dev/connection-limit-mode": "refuse", "fairlead.dev/proxy-protocol": "v2", "fairlead.dev/proxy-protocol-unique-id": "true",
+	})
+	if got.LimitMode != model.LimitRefuse || !got.Pool.UniqueID {
+		t.Errorf("mode %q, id %v; want what was asked for", got.LimitMode, got.Pool.UniqueID)
+	}
+	if got := listener(nil); got.LimitMode != "" || got.Pool.UniqueID {
+		t.Errorf("mode %q, id %v without annotations", got.LimitMode, got.Pool.UniqueID)
+	}
+}

@@ -184,6 +184,8 @@ func listener(svc *corev1.Service, p corev1.ServicePort, v annotation.Values) mo
 	if limit, ok := v.Int(annotation.ConnectionLimit); ok {
 		l.ConnectionLimit = &limit
 	}
+	mode, _ := v.Text(annotation.ConnectionLimitMode)
+	l.LimitMode = model.LimitMode(mode)
 	l.Timeouts.ClientData, _ = v.Duration(annotation.TimeoutClientData)
 	l.Timeouts.MemberConnect, _ = v.Duration(annotation.TimeoutMemberConnect)
 	l.Timeouts.MemberData, _ = v.Duration(annotation.TimeoutMemberData)
@@ -202,6 +204,7 @@ func pool(svc *corev1.Service, v annotation.Values) model.Pool {
 	method, _ := v.Text(annotation.LBMethod)
 	proxy, _ := v.Text(annotation.ProxyProtocol)
 	p := model.Pool{Algorithm: model.Algorithm(method), ProxyProtocol: proxyProtocol(proxy)}
+	p.UniqueID, _ = v.Bool(annotation.ProxyProtocolUniqueID)
 	if svc.Spec.SessionAffinity == corev1.ServiceAffinityClientIP {
 		p.Affinity = affinity(svc)
 	}

@@ -1,8 +1,8 @@
 // Package proxyproto writes PROXY protocol headers, versions 1 and 2 (the
 // HAProxy project's proxy-protocol.txt, "PP" below). It appends bytes for the
 // addresses it is given and does nothing else: it never parses, writes to a
-// connection, or says anything it was not told (no TLVs: who relays bytes
-// cannot vouch for names or certificates inside them).
+// connection, or says anything it was not told (no TLV but an id: who relays
+// bytes cannot vouch for names or certificates inside them).
 package proxyproto
 
 import (
@@ -13,7 +13,7 @@ import (
 
 // MaxLen is the greatest length of a header of this package, in bytes. Version 1
 // is shorter than the 107 that every receiver must take (PP 2.1), and version
-// 2 without TLVs is as well; some receivers take no more than that.
+// 2 with an id of UniqueIDLen is as well; some receivers take no more than that.
 const MaxLen = 107
 
 // The lengths of a version 2 header without TLVs, in bytes.
@@ -21,6 +21,17 @@ const (
 	LenV2IPv4  = 28
 	LenV2IPv6  = 52
 	LenV2Local = 16
+)
+
+const (
+	// UniqueIDLen is the length of the ids that this project makes, in bytes.
+	// The field takes up to 128 (PP 2.2.5).
+	UniqueIDLen = 16
+	// LenUniqueID is what such an id adds to a version 2 header, in bytes.
+	LenUniqueID = tlvHead + UniqueIDLen
+
+	typeUniqueID = 0x05
+	tlvHead      = 3
 )
 
 // Transport is what carries the relayed bytes, as the low half of byte 14.
@@ -66,21 +77,36 @@ func AppendV1(b []byte, src, dst netip.AddrPort) []byte {
 // src to dst and returns the extended buffer. Families are treated as in
 // AppendV1. Both addresses must be valid.
 func AppendV2(b []byte, transport Transport, src, dst netip.AddrPort) []byte {
+	return AppendV2ID(b, transport, src, dst, nil)
+}
+
+// AppendV2ID is AppendV2 with an id of the connection, of UniqueIDLen bytes, as
+// the TLV UNIQUE_ID (PP 2.2.5). No id, no TLV.
+func AppendV2ID(b []byte, transport Transport, src, dst netip.AddrPort, id []byte) []byte {
 	s, d, v4 := sameFamily(src.Addr(), dst.Addr())
 	b = append(b, signature...)
+	tlvs := byte(0)
+	if len(id) > 0 {
+		tlvs = byte(tlvHead + len(id))
+	}
 	if v4 {
-		b = append(b, proxied, familyIPv4|byte(transport), 0, LenV2IPv4-LenV2Local)
+		b = append(b, proxied, familyIPv4|byte(transport), 0, LenV2IPv4-LenV2Local+tlvs)
 		s4, d4 := s.As4(), d.As4()
 		b = append(b, s4[:]...)
 		b = append(b, d4[:]...)
 	} else {
-		b = append(b, proxied, familyIPv6|byte(transport), 0, LenV2IPv6-LenV2Local)
+		b = append(b, proxied, familyIPv6|byte(transport), 0, LenV2IPv6-LenV2Local+tlvs)
 		s16, d16 := s.As16(), d.As16()
 		b = append(b, s16[:]...)
 		b = append(b, d16[:]...)
 	}
 	b = binary.BigEndian.AppendUint16(b, src.Port())
-	return binary.BigEndian.AppendUint16(b, dst.Port())
+	b = binary.BigEndian.AppendUint16(b, dst.Port())
+	if len(id) == 0 {
+		return b
+	}
+	b = append(b, typeUniqueID, 0, byte(len(id)))
+	return append(b, id...)
 }
 
 // AppendLocal appends the version 2 LOCAL header, which says that the sender

@@ -98,6 +98,27 @@ func TestPP211GoldenBytes(t *testing.T) {
 			got:    AppendV2(nil, Datagram, ap("[2001:db8::7]:5555"), ap("[2001:db8::1]:53")),
 			want:   sig + "21220024" + "20010db8000000000000000000000007" + "20010db8000000000000000000000001" + "15b3" + "0035",
 		},
+		"PP206UniqueID4": {
+			reason: "the id is a TLV of type 5, and its 19 bytes count; 47 in all",
+			got:    AppendV2ID(nil, Stream, ap("203.0.113.7:5555"), ap("192.0.2.1:443"), []byte("0123456789abcdef")),
+			want:   sig + "2111001f" + "cb007107" + "c0000201" + "15b3" + "01bb" + "050010" + "30313233343536373839616263646566",
+		},
+		"PP206UniqueID6": {
+			reason: "the same after IPv6 addresses; 71 in all",
+			got:    AppendV2ID(nil, Stream, ap("[2001:db8::7]:5555"), ap("[2001:db8::1]:443"), []byte("0123456789abcdef")),
+			want: sig + "21210037" + "20010db8000000000000000000000007" + "20010db8000000000000000000000001" + "15b3" + "01bb" +
+				"050010" + "30313233343536373839616263646566",
+		},
+		"PP211Short": {
+			reason: "the golden bytes of an id of three",
+			got:    AppendV2ID(nil, Stream, ap("203.0.113.7:5555"), ap("192.0.2.1:443"), []byte("abc")),
+			want:   sig + "21110012" + "cb007107" + "c0000201" + "15b3" + "01bb" + "050003" + "616263",
+		},
+		"PP210NoOtherTLV": {
+			reason: "nothing but an id is ever said, so no custom type is",
+			got:    AppendV2ID(nil, Stream, ap("203.0.113.7:5555"), ap("192.0.2.1:443"), nil),
+			want:   sig + "2111000c" + "cb007107" + "c0000201" + "15b3" + "01bb",
+		},
 		"PP203Local": {
 			reason: "LOCAL has family 0 and length 0",
 			got:    AppendLocal(nil), want: sig + "20000000",
