@@ -1,9 +1,10 @@
 // Package archtest checks the structure of the source tree itself: that every
 // package has its place in ARCHITECTURE.md's table and imports only inwards,
-// that what is called pure is pure, that every package says what it does, and
-// that the module stays small. It parses the files, so that a cached answer of
-// the go command cannot hide a violation. It changes nothing, runs no program
-// and knows no rule that is not written in ARCHITECTURE.md or in this package.
+// that what is called pure is pure, that every package says what it does, that
+// the module stays small, and that the pages for users name what there is. It
+// parses the files, so that a cached answer of the go command cannot hide a
+// violation. It changes nothing, runs no program and knows no rule that is not
+// written in ARCHITECTURE.md or in this package.
 package archtest
 
 import (
