@@ -36,7 +36,7 @@ build: ## the program, into ./bin
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/ ./cmd/...
 
 cross: ## the program for other systems, into ./bin
-	@for target in linux/arm64 darwin/arm64 darwin/amd64 windows/amd64; do \
+	@for target in darwin/arm64 windows/amd64; do \
 	  echo "building for $$target"; \
 	  GOOS=$${target%/*} GOARCH=$${target#*/} CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' \
 	    -o "bin/$$(echo $$target | tr / -)/" ./cmd/... || exit 1; \
