@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -217,6 +218,56 @@ func TestPausedKeepsItsAddress(t *testing.T) {
 	r.settle()
 	if r.cluster.Service(keyFor("web")) != nil {
 		t.Error("the Service is still there after its pause")
+	}
+}
+
+// TestPausedIsServedAfterARestart: a backend that ends with the process is
+// filled again for a paused Service too, at the address that it holds.
+func TestPausedIsServedAfterARestart(t *testing.T) {
+	r := newRig(t, nil)
+	r.ephemeral = true
+	r.put(lb("web"))
+	r.settle()
+	r.put(lb("web", annotated("address", "203.0.113.3"), annotated("paused", "true")))
+	r.settle()
+	r.restart()
+	r.settle()
+	have, err := r.backends["local"].Observe(t.Context(), keyFor("web"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := model.JoinAddrs(have.Balancer.Addresses); got != "203.0.113.1" {
+		t.Errorf("the paused Service is served at %s after the restart, want 203.0.113.1", got)
+	}
+	c := kube.FindCondition(r.cluster.Service(keyFor("web")), status.Programmed)
+	if c == nil || c.Reason != status.ReasonPaused {
+		t.Errorf("condition Programmed is %+v, want reason Paused with what would change", c)
+	}
+}
+
+// TestRefusedMemoryIsReported: a record that cannot be written leaves no
+// Service pending without a word.
+func TestRefusedMemoryIsReported(t *testing.T) {
+	r := newRig(t, nil)
+	refuse := errors.New("records are forbidden")
+	r.hook(func(w kubetest.Write) error {
+		if w.Kind == kubetest.PutRecord {
+			return refuse
+		}
+		return nil
+	}, nil)
+	r.put(lb("web"))
+	if _, err := r.look(keyFor("web")); !errors.Is(err, refuse) {
+		t.Errorf("the pass ended with %v, want the refusal, so that it is tried again", err)
+	}
+	c := kube.FindCondition(r.cluster.Service(keyFor("web")), status.Programmed)
+	if c == nil || c.Reason != status.ReasonBackendError || !strings.Contains(c.Message, refuse.Error()) {
+		t.Errorf("condition Programmed is %+v, want the refusal", c)
+	}
+	r.hook(nil, nil)
+	r.settle()
+	if have := kube.AddressesOf(r.cluster.Service(keyFor("web"))); len(have) != 1 {
+		t.Errorf("it publishes %v once records are allowed again", have)
 	}
 }
 

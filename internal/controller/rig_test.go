@@ -102,7 +102,7 @@ func testPool(t *testing.T) ipam.Pool {
 func (r *rig) newBackends() {
 	r.backends = map[string]*inmemory.Backend{}
 	for _, name := range []string{"local", "other", "cloud"} {
-		traits := provider.Traits{Name: name, Addresses: provider.FromPools, Protocols: []model.Protocol{model.TCP, model.UDP}}
+		traits := provider.Traits{Name: name, Addresses: provider.FromPools, Protocols: []model.Protocol{model.TCP, model.UDP}, Ephemeral: r.ephemeral}
 		if name == "cloud" {
 			traits.Addresses = provider.FromBackend
 		}

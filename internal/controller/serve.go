@@ -63,10 +63,22 @@ func (c *Controller) act(ctx context.Context, p *pass) error {
 	}
 	if !p.asked.Blocked {
 		if err := c.secure(ctx, p); err != nil {
-			return err
+			return c.unsecured(p, err)
 		}
 	}
 	c.program(ctx, p)
+	return nil
+}
+
+// unsecured makes what the API refused to remember the pass's failure, so that
+// the Service says why it is not served. A view that is out of date ends the
+// pass instead: the next one is due already.
+func (c *Controller) unsecured(p *pass, err error) error {
+	if errors.Is(err, kube.ErrMovedOn) {
+		return err
+	}
+	p.failure = err
+	p.want.Addresses = c.addresses.holds(p.key)
 	return nil
 }
 
@@ -208,12 +220,32 @@ func (c *Controller) program(ctx context.Context, p *pass) {
 		return
 	}
 	p.observed = have
+	if c.forgotten(p) {
+		c.refill(ctx, p)
+	}
 	p.plan = planFor(p)
 	if !p.hold && !p.plan.Empty() {
 		c.apply(ctx, p)
 	}
 	p.errors = mergeErrors(p.errors, healthErrors(p.observed))
 	p.adoptAddresses(p.observed)
+}
+
+// forgotten tells whether the backend of a paused Service ended with the last
+// process. Filling it again is no change but the end of one.
+func (c *Controller) forgotten(p *pass) bool {
+	return p.asked.Paused && !c.Observe && p.recorded() && !p.observed.Exists && p.provider.Traits().Ephemeral
+}
+
+// refill serves a paused Service at the addresses that it holds, whatever
+// others it asks for meanwhile.
+func (c *Controller) refill(ctx context.Context, p *pass) {
+	wanted := p.want.Addresses
+	p.want.Addresses = c.addresses.holds(p.key)
+	if p.plan = planFor(p); !p.plan.Empty() {
+		c.apply(ctx, p)
+	}
+	p.want.Addresses = wanted
 }
 
 // apply carries the plan out and looks at what came of it.

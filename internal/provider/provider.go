@@ -60,6 +60,10 @@ type Traits struct {
 	// ProxyMode tells that skipping the load balancer from inside the cluster
 	// would change what a client or backend sees, so status says ipMode Proxy.
 	ProxyMode bool
+	// Ephemeral tells that the backend ends with this process and forgets
+	// everything, so that it has to be filled again after a restart, also for
+	// Services that nothing is to be changed for.
+	Ephemeral bool
 }
 
 // AddressSource says who chooses a balancer's addresses.

@@ -58,6 +58,7 @@ func (p *Provider) Traits() provider.Traits {
 		Addresses: provider.FromPools,
 		Protocols: []model.Protocol{model.TCP, model.UDP},
 		ProxyMode: true,
+		Ephemeral: true,
 	}
 }
 
