@@ -24,7 +24,7 @@ const (
 type ProxyCollector struct {
 	stats func() []proxy.PortStats
 
-	connections, active, denied, outOfFiles, dropped, retries, closed *prometheus.Desc
+	connections, active, denied, queued, refused, outOfFiles, outOfPorts, dropped, retries, closed *prometheus.Desc
 
 	memberActive, memberConnections, memberFailures, memberBytes *prometheus.Desc
 }
@@ -41,7 +41,10 @@ func NewProxyCollector(stats func() []proxy.PortStats) *ProxyCollector {
 		connections:       desc("connections_total", "Connections and UDP flows let in. Labeled by listener.", listener),
 		active:            desc("active_connections", "Connections and UDP flows that go on, draining ones included. Labeled by listener.", listener),
 		denied:            desc("denied_total", "Connections, and datagrams, from outside of the source ranges. Labeled by listener.", listener),
-		outOfFiles:        desc("out_of_files_total", "Times that file descriptors were short: a connection waited, or a datagram or check was given up. Labeled by listener.", listener),
+		queued:            desc("queued_total", "Connections that had to wait at the connection limit. Labeled by listener.", listener),
+		refused:           desc("refused_total", "Connections that were reset at the connection limit. Labeled by listener.", listener),
+		outOfFiles:        desc("out_of_files_total", "Times that file descriptors were short. Labeled by listener.", listener),
+		outOfPorts:        desc("out_of_ports_total", "Times that no local port was left to connect to a member from. Labeled by listener.", listener),
 		dropped:           desc("dropped_datagrams_total", "Datagrams from clients that went to no member. Labeled by listener.", listener),
 		retries:           desc("retries_total", "Attempts on another member after a failed one. Labeled by listener.", listener),
 		closed:            desc("closed_total", "Connections and UDP flows that ended. Labeled by listener and reason.", append(append([]string{}, listener...), labelReason)),
@@ -55,7 +58,7 @@ func NewProxyCollector(stats func() []proxy.PortStats) *ProxyCollector {
 // Describe implements prometheus.Collector.
 func (c *ProxyCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		c.connections, c.active, c.denied, c.outOfFiles, c.dropped, c.retries, c.closed,
+		c.connections, c.active, c.denied, c.queued, c.refused, c.outOfFiles, c.outOfPorts, c.dropped, c.retries, c.closed,
 		c.memberActive, c.memberConnections, c.memberFailures, c.memberBytes,
 	} {
 		out <- d
@@ -69,7 +72,10 @@ func (c *ProxyCollector) Collect(out chan<- prometheus.Metric) {
 		out <- counter(c.connections, s.Accepted, labels...)
 		out <- gauge(c.active, s.Active, labels...)
 		out <- counter(c.denied, s.Denied, labels...)
+		out <- counter(c.queued, s.Queued, labels...)
+		out <- counter(c.refused, s.Refused, labels...)
 		out <- counter(c.outOfFiles, s.OutOfFiles, labels...)
+		out <- counter(c.outOfPorts, s.OutOfPorts, labels...)
 		out <- counter(c.dropped, s.Dropped, labels...)
 		out <- counter(c.retries, s.Retries, labels...)
 		for _, r := range s.Closed {

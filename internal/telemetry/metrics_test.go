@@ -72,7 +72,8 @@ func TestEveryCounterOfTheProxyIsExported(t *testing.T) {
 	count := func() uint64 { next++; return next }
 	stats := proxy.PortStats{
 		Owner: model.Key{Namespace: "shop", Name: "web"}, Port: model.Port{Protocol: model.TCP, Number: 443},
-		Accepted: count(), Active: count(), Denied: count(), OutOfFiles: count(), Dropped: count(), Retries: count(),
+		Accepted: count(), Active: count(), Denied: count(), Queued: count(), Refused: count(),
+		OutOfFiles: count(), OutOfPorts: count(), Dropped: count(), Retries: count(),
 		Closed: []proxy.ReasonCount{{Reason: proxy.ReasonDone, Count: count()}, {Reason: proxy.ReasonDrain, Count: count()}},
 		Members: []proxy.MemberStats{{
 			Address: netip.MustParseAddrPort("[2001:db8::1]:8443"),
@@ -92,16 +93,19 @@ func TestEveryCounterOfTheProxyIsExported(t *testing.T) {
 		`fairlead_proxy_connections_total{` + listener + `,service="web"}`:                 1,
 		`fairlead_proxy_active_connections{` + listener + `,service="web"}`:                2,
 		`fairlead_proxy_denied_total{` + listener + `,service="web"}`:                      3,
-		`fairlead_proxy_out_of_files_total{` + listener + `,service="web"}`:                4,
-		`fairlead_proxy_dropped_datagrams_total{` + listener + `,service="web"}`:           5,
-		`fairlead_proxy_retries_total{` + listener + `,service="web"}`:                     6,
-		`fairlead_proxy_closed_total{` + listener + `,reason="done",service="web"}`:        7,
-		`fairlead_proxy_closed_total{` + listener + `,reason="drain",service="web"}`:       8,
-		`fairlead_proxy_member_active_connections{` + member + `,service="web"}`:           9,
-		`fairlead_proxy_member_connections_total{` + member + `,service="web"}`:            10,
-		`fairlead_proxy_member_failures_total{` + member + `,service="web"}`:               11,
-		`fairlead_proxy_member_bytes_total{direction="to",` + member + `,service="web"}`:   12,
-		`fairlead_proxy_member_bytes_total{direction="from",` + member + `,service="web"}`: 13,
+		`fairlead_proxy_queued_total{` + listener + `,service="web"}`:                      4,
+		`fairlead_proxy_refused_total{` + listener + `,service="web"}`:                     5,
+		`fairlead_proxy_out_of_files_total{` + listener + `,service="web"}`:                6,
+		`fairlead_proxy_out_of_ports_total{` + listener + `,service="web"}`:                7,
+		`fairlead_proxy_dropped_datagrams_total{` + listener + `,service="web"}`:           8,
+		`fairlead_proxy_retries_total{` + listener + `,service="web"}`:                     9,
+		`fairlead_proxy_closed_total{` + listener + `,reason="done",service="web"}`:        10,
+		`fairlead_proxy_closed_total{` + listener + `,reason="drain",service="web"}`:       11,
+		`fairlead_proxy_member_active_connections{` + member + `,service="web"}`:           12,
+		`fairlead_proxy_member_connections_total{` + member + `,service="web"}`:            13,
+		`fairlead_proxy_member_failures_total{` + member + `,service="web"}`:               14,
+		`fairlead_proxy_member_bytes_total{direction="to",` + member + `,service="web"}`:   15,
+		`fairlead_proxy_member_bytes_total{direction="from",` + member + `,service="web"}`: 16,
 	}
 	got := values(t, NewProxyCollector(func() []proxy.PortStats { return []proxy.PortStats{stats} }))
 	if diff := cmp.Diff(want, got); diff != "" {
