@@ -112,10 +112,9 @@ func TestPPW02OneWrite(t *testing.T) {
 			})
 			x := newSession(t.Context(), svc, server)
 			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				x.serve()
-			}()
+			x.over = func() { close(done) }
+			p.tasks.start(t.Context())
+			p.tasks.add(x.serve)
 			want := string(appendHeader(nil, version, netio.Local(client), netio.Remote(client), nil)) + "early"
 			if s := <-got; s != want {
 				t.Errorf("the first read gave %q, want %q", s, want)

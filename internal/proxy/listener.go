@@ -110,17 +110,17 @@ func (s *socket) admit(ctx context.Context, c *net.TCPConn) {
 		}
 	}
 	x := newSession(ctx, svc, c)
-	s.links.add(x)
-	svc.counters.open()
-	svc.proxy.tasks.add(func(ctx context.Context) {
-		x.serve()
+	x.over = func() {
 		s.links.remove(x)
 		svc.proxy.budget.give(filesPerConnection)
 		svc.gate.leave()
 		svc.counters.close(x.reason())
 		svc.proxy.cfg.Log.DebugContext(ctx, "closed connection", slog.String("service", svc.owner.String()), slog.String("port", svc.port.String()),
 			slog.String("client", x.from.String()), slog.String("reason", x.reason().String()), x.id.attr())
-	})
+	}
+	s.links.add(x)
+	svc.counters.open()
+	svc.proxy.tasks.add(x.serve)
 }
 
 // discard resets a connection that is not served.

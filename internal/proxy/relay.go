@@ -1,11 +1,11 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
 	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +21,8 @@ type relay struct {
 	moved atomic.Int64
 	// ended counts directions whose FIN has been passed on.
 	ended atomic.Int32
+	// running counts directions that are still being carried.
+	running atomic.Int32
 	// memberFirst says that the member ended or reset before the client did.
 	memberFirst atomic.Bool
 	// early is how many client bytes went out with the header.
@@ -30,21 +32,31 @@ type relay struct {
 	idle idleWatch
 }
 
-// carry relays until both directions have ended, or the session has.
+// carry starts to relay, until both directions have ended, or the session has.
 func (x *session) carry() {
+	x.cancel() // it was for connecting, and holds memory
 	x.relay.began = time.Now()
 	x.member.toMember.Add(uint64(x.relay.early))
 	x.relay.idle.start(x)
-	var directions sync.WaitGroup
-	directions.Go(func() { x.direct(x.client, x.upstream, ReasonMemberReset) })
-	x.direct(x.upstream, x.client, ReasonClientReset)
-	directions.Wait()
-	x.relay.idle.stop()
-	x.relay.lasted = time.Since(x.relay.began)
+	x.relay.running.Store(2)
+	tasks := &x.service.proxy.tasks
+	tasks.add(func(context.Context) { x.direct(x.client, x.upstream, ReasonMemberReset) })
+	tasks.add(func(context.Context) { x.direct(x.upstream, x.client, ReasonClientReset) })
 }
 
-// direct carries one direction. broken is the reason if src fails.
+// direct carries one direction, and ends the session after the second.
 func (x *session) direct(dst, src *net.TCPConn, broken Reason) {
+	x.pump(dst, src, broken)
+	if x.relay.running.Add(-1) > 0 {
+		return
+	}
+	x.relay.idle.stop()
+	x.relay.lasted = time.Since(x.relay.began)
+	x.finish()
+}
+
+// pump carries one direction to its end. broken is the reason if src fails.
+func (x *session) pump(dst, src *net.TCPConn, broken Reason) {
 	opposite := ReasonClientReset
 	if broken == ReasonClientReset {
 		opposite = ReasonMemberReset

@@ -34,11 +34,14 @@ type session struct {
 	cancel  context.CancelFunc
 	outcome atomic.Uint32
 	id      uniqueID
+	// over is called at the very end.
+	over func()
 
 	mu       sync.Mutex
 	upstream *net.TCPConn
 
-	// Used by serve's goroutine only.
+	// Used by one goroutine at a time: serve's, then that of the direction which
+	// ends last.
 	member *member
 	held   []byte
 	relay  relay
@@ -51,16 +54,27 @@ func newSession(ctx context.Context, s *service, client *net.TCPConn) *session {
 	return x
 }
 
-// serve connects the client to a member, relays until the end and closes both.
-func (x *session) serve() {
-	defer x.cancel()
+// serve connects the client to a member and leaves the rest to two goroutines
+// with fresh stacks: connecting needs deep ones, and an idle connection is to
+// hold as little as can be.
+func (x *session) serve(context.Context) {
 	if x.connect() {
 		x.carry()
+		return
+	}
+	x.finish()
+}
+
+// finish closes what is open and says that the session is over.
+func (x *session) finish() {
+	if x.member != nil {
 		x.member.links.remove(x)
 		x.service.judge(x)
 		x.close(x.upstream)
 	}
 	x.close(x.client)
+	x.cancel()
+	x.over()
 }
 
 func (x *session) reason() Reason { return Reason(x.outcome.Load()) }
