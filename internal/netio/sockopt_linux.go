@@ -19,6 +19,33 @@ func allowFragments(fd uintptr, network string) error {
 	return os.NewSyscallError("setsockopt IP_MTU_DISCOVER", err)
 }
 
+// keepAliveListener sets keepalive on the listening socket, from which each
+// connection inherits it (tcp(7)), instead of on one connection after the other.
+func keepAliveListener() net.ListenConfig {
+	return net.ListenConfig{KeepAlive: -1, Control: func(_, _ string, raw syscall.RawConn) error {
+		var opt error
+		if err := raw.Control(func(fd uintptr) { opt = setKeepAlive(int(fd)) }); err != nil {
+			return err
+		}
+		return opt
+	}}
+}
+
+func setKeepAlive(fd int) error {
+	k := keepAlive()
+	for _, o := range []struct{ level, name, value int }{
+		{unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, int(k.Idle.Seconds())},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, int(k.Interval.Seconds())},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPCNT, k.Count},
+	} {
+		if err := unix.SetsockoptInt(fd, o.level, o.name, o.value); err != nil {
+			return os.NewSyscallError("setsockopt keepalive", err)
+		}
+	}
+	return nil
+}
+
 // BoundSilence makes the kernel give up on a peer that acknowledges nothing for
 // this long, a window that stays shut included: TCP_USER_TIMEOUT (RFC 5482, tcp(7)).
 // It does nothing where the system has no such option.

@@ -10,6 +10,10 @@ import (
 
 func allowFragments(uintptr, string) error { return nil }
 
+func keepAliveListener() net.ListenConfig {
+	return net.ListenConfig{KeepAliveConfig: keepAlive()}
+}
+
 // BoundSilence makes the kernel give up on a peer that acknowledges nothing for
 // this long, a window that stays shut included: TCP_USER_TIMEOUT (RFC 5482, tcp(7)).
 // It does nothing where the system has no such option.

@@ -24,7 +24,7 @@ func keepAlive() net.KeepAliveConfig {
 // (no MPTCP) and its connections have keepalive and TCP_NODELAY on. Name the
 // error with CauseOf.
 func ListenTCP(at netip.AddrPort) (*net.TCPListener, error) {
-	lc := net.ListenConfig{KeepAliveConfig: keepAlive()}
+	lc := keepAliveListener()
 	lc.SetMultipathTCP(false)
 	ctx := context.Background() //nolint:forbidigo // binding a numeric address waits for nothing
 	l, err := lc.Listen(ctx, network("tcp", at.Addr()), at.String())
@@ -38,12 +38,13 @@ func ListenTCP(at netip.AddrPort) (*net.TCPListener, error) {
 	return tcp, nil
 }
 
-// DialTCP connects to an address. The time limit is that of ctx. The local
-// address and port are the kernel's choice when it knows the destination, so
-// every destination has all local ports: net's own DialTCP would bind first,
-// and share them among all.
+// DialTCP connects to an address. The time limit is that of ctx. The connection
+// has TCP_NODELAY on; KeepAlive is for those that last. The local address and
+// port are the kernel's choice when it knows the destination, so every
+// destination has all local ports: net's own DialTCP would bind first, and
+// share them among all.
 func DialTCP(ctx context.Context, to netip.AddrPort) (*net.TCPConn, error) {
-	d := net.Dialer{KeepAliveConfig: keepAlive()}
+	d := net.Dialer{KeepAlive: -1}
 	d.SetMultipathTCP(false)
 	c, err := d.DialContext(ctx, network("tcp", to.Addr()), to.String())
 	if err != nil {
@@ -55,6 +56,9 @@ func DialTCP(ctx context.Context, to netip.AddrPort) (*net.TCPConn, error) {
 	}
 	return tcp, nil
 }
+
+// KeepAlive turns keepalive on for a connection that was dialled.
+func KeepAlive(c *net.TCPConn) error { return c.SetKeepAliveConfig(keepAlive()) }
 
 // Reset closes a connection with RST instead of FIN and drops what is queued,
 // so that the peer cannot take a cut stream for a whole one (RFC 9293 §3.10.5).

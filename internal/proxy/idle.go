@@ -19,6 +19,9 @@ type idleWatch struct {
 	mu      sync.Mutex
 	timer   *time.Timer
 	stopped bool
+	// lasting says that the kernel has been told what a connection needs that
+	// lasts.
+	lasting bool
 	client  sending
 	member  sending
 	// unsent says that bytes were queued when the time was over. It is read
@@ -83,6 +86,7 @@ func (w *idleWatch) look(x *session) {
 	if w.stopped {
 		return
 	}
+	w.outlast(x)
 	now := time.Now()
 	toClient, toMember := w.client.look(x.client, now), w.member.look(x.upstream, now)
 	if toClient || toMember {
@@ -105,6 +109,20 @@ func (w *idleWatch) look(x *session) {
 	}
 	w.unsent = w.client.queued > 0 || w.member.queued > 0
 	x.end(why)
+}
+
+// outlast makes the kernel look for peers that are gone. Most connections end
+// before the first look, and are spared the system calls.
+func (w *idleWatch) outlast(x *session) {
+	if w.lasting {
+		return
+	}
+	w.lasting = true
+	// The kernel gives up without telling the peer, so the idle watch, which
+	// sends a RST, comes first. Errors are those of a connection that is broken.
+	_ = netio.BoundSilence(x.client, 2*x.rules.timeouts.client)
+	_ = netio.BoundSilence(x.upstream, 2*x.rules.timeouts.member)
+	_ = netio.KeepAlive(x.upstream)
 }
 
 // patience is how long nothing may move. Any movement counts for both sides,

@@ -326,6 +326,9 @@ func TestTB02NoDelay(t *testing.T) {
 
 func TestTT10KeepAlive(t *testing.T) {
 	client, server := tcpPair(t)
+	if err := netio.KeepAlive(client); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]*net.TCPConn{"dialled": client, "accepted": server} {
 		got := fmt.Sprint(sockopt(t, c, syscall.SOL_SOCKET, syscall.SO_KEEPALIVE), sockopt(t, c, syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE),
 			sockopt(t, c, syscall.IPPROTO_TCP, syscall.TCP_KEEPINTVL), sockopt(t, c, syscall.IPPROTO_TCP, syscall.TCP_KEEPCNT))

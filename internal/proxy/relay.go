@@ -102,15 +102,16 @@ func (x *session) touch() { x.relay.moved.Store(int64(time.Since(x.relay.began))
 // one ends the session.
 func (x *session) halfClose(dst *net.TCPConn, from Reason) {
 	x.touch()
-	if x.relay.ended.Add(1) == 1 && from == ReasonMemberReset {
+	if x.relay.ended.Add(1) == 2 {
+		x.end(ReasonDone) // closing dst sends the FIN
+		return
+	}
+	if from == ReasonMemberReset {
 		x.relay.memberFirst.Store(true)
 	}
 	// An error means that dst was reset; its own direction finds that out.
 	_ = dst.CloseWrite()
 	x.relay.idle.again(x.patience() / 2)
-	if x.relay.ended.Load() == 2 {
-		x.end(ReasonDone)
-	}
 }
 
 // fail ends the session because of an error, unless that is only the

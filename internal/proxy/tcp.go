@@ -22,6 +22,9 @@ const (
 	connectBudget = 2
 	// earlyBytes bounds the client bytes that go out together with a header.
 	earlyBytes = 2048
+	// watchAfter is how long connecting takes before the client is watched: a
+	// member that is near answers sooner, and watching costs as much as that.
+	watchAfter = 5 * time.Millisecond
 )
 
 // session is one client connection and its connection to a member.
@@ -100,10 +103,9 @@ func interrupt(c *net.TCPConn) { _ = c.SetDeadline(time.Unix(1, 0)) }
 // one once. False: the session has ended. No byte of payload has gone to a
 // member that failed, so a try on the next one repeats nothing.
 func (x *session) connect() bool {
-	ctx, cancel := context.WithTimeout(x.ctx, connectBudget*x.rules.timeouts.connect)
-	defer cancel()
+	until := time.Now().Add(connectBudget * x.rules.timeouts.connect)
 	tried := make([]*member, 0, connectTries)
-	for len(tried) < connectTries && ctx.Err() == nil {
+	for len(tried) < connectTries && x.ctx.Err() == nil && time.Now().Before(until) {
 		m := x.service.choose(x.from, tried, x)
 		if m == nil {
 			break
@@ -111,7 +113,7 @@ func (x *session) connect() bool {
 		if len(tried) > 0 {
 			x.service.counters.retries.Add(1)
 		}
-		again, err := x.open(ctx, m)
+		again, err := x.open(m, until)
 		if err == nil {
 			x.member = m
 			x.service.connected(m)
@@ -138,8 +140,8 @@ func (x *session) connect() bool {
 
 // open connects to a member and writes what must come first. again tells
 // whether another member may be tried after an error.
-func (x *session) open(ctx context.Context, m *member) (again bool, err error) {
-	c, err := x.dial(ctx, m.address)
+func (x *session) open(m *member, until time.Time) (again bool, err error) {
+	c, err := x.dial(m.address, until)
 	if err != nil {
 		return true, err
 	}
@@ -154,10 +156,6 @@ func (x *session) open(ctx context.Context, m *member) (again bool, err error) {
 		x.drop(c)
 		return again, err
 	}
-	// The kernel gives up without telling the peer, so the idle watch, which
-	// sends a RST, comes first; the kernel is there for peers that are gone.
-	_ = netio.BoundSilence(x.client, 2*x.rules.timeouts.client)
-	_ = netio.BoundSilence(c, 2*x.rules.timeouts.member)
 	return false, nil
 }
 
@@ -170,24 +168,35 @@ func (x *session) drop(c *net.TCPConn) {
 
 // dial connects while watching the client: its RST ends the session, its FIN
 // and its bytes do not.
-func (x *session) dial(ctx context.Context, to netip.AddrPort) (*net.TCPConn, error) {
-	ctx, cancel := context.WithTimeout(ctx, x.rules.timeouts.connect)
+func (x *session) dial(to netip.AddrPort, until time.Time) (*net.TCPConn, error) {
+	ctx, cancel := context.WithTimeout(x.ctx, min(x.rules.timeouts.connect, time.Until(until)))
 	defer cancel()
+	unwatch := x.watchClient()
+	c, err := netio.DialTCP(ctx, to)
+	unwatch()
+	return c, err
+}
+
+// watchClient watches the client before long, until stop has been called.
+func (x *session) watchClient() (stop func()) {
 	watched := make(chan struct{})
-	go func() {
+	timer := time.AfterFunc(watchAfter, func() {
 		defer close(watched)
 		if err := netio.WaitBroken(x.client); !errors.Is(err, os.ErrDeadlineExceeded) {
 			x.end(ReasonClientReset)
 		}
-	}()
-	c, err := netio.DialTCP(ctx, to)
-	_ = x.client.SetReadDeadline(time.Unix(1, 0))
-	<-watched
-	_ = x.client.SetReadDeadline(time.Time{})
-	if x.reason() != ReasonNone {
-		interrupt(x.client)
+	})
+	return func() {
+		if timer.Stop() {
+			return
+		}
+		_ = x.client.SetReadDeadline(time.Unix(1, 0))
+		<-watched
+		_ = x.client.SetReadDeadline(time.Time{})
+		if x.reason() != ReasonNone {
+			interrupt(x.client)
+		}
 	}
-	return c, err
 }
 
 // writeFirst writes the header, in one piece with the client's bytes that are
