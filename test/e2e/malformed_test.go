@@ -86,29 +86,14 @@ func (s space) createMalformed(t *testing.T, seed uint64, from, to int) []string
 // present spec, and counts what.
 func (s space) awaitReasons(t *testing.T, names []string, reasons map[string]int) {
 	t.Helper()
-	var services map[string]*corev1.Service
-	eventually(t, "every Service is told", func() error {
-		var list corev1.ServiceList
-		if err := s.client.List(t.Context(), &list, client.InNamespace(s.name)); err != nil {
-			return err
-		}
-		services = map[string]*corev1.Service{}
-		for i := range list.Items {
-			services[list.Items[i].Name] = &list.Items[i]
-		}
-		for _, name := range names {
-			svc := services[name]
-			if svc == nil {
-				return fmt.Errorf("service %s is not there", name)
-			}
-			if err := told(svc); err != nil {
-				return fmt.Errorf("service %s with annotations %v: %w", name, svc.Annotations, err)
-			}
-		}
-		return nil
-	})
 	for _, name := range names {
-		for _, c := range services[name].Status.Conditions {
+		svc := s.await(t, name, "told", func(svc *corev1.Service) error {
+			if err := told(svc); err != nil {
+				return fmt.Errorf("with annotations %v: %w", svc.Annotations, err)
+			}
+			return nil
+		})
+		for _, c := range svc.Status.Conditions {
 			reasons[c.Reason]++
 		}
 	}
@@ -135,13 +120,11 @@ func (s space) deleteAll(t *testing.T) {
 	}
 	eventually(t, "the batch is gone", func() error {
 		var list corev1.ServiceList
-		if err := s.client.List(t.Context(), &list, client.InNamespace(s.name)); err != nil {
-			return err
+		err := s.client.List(t.Context(), &list, client.InNamespace(s.name), client.Limit(1))
+		if err == nil && len(list.Items) > 0 {
+			err = fmt.Errorf("%s is left, with finalizers %v", list.Items[0].Name, list.Items[0].Finalizers)
 		}
-		if n := len(list.Items); n > 0 {
-			return fmt.Errorf("%d are left", n)
-		}
-		return nil
+		return err
 	})
 }
 

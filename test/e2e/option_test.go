@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -47,7 +48,9 @@ func optionTests(p *program) map[annotation.Name]optionTest {
 		annotation.AllowSharedIP:               {run: shareAcross},
 		annotation.Observed:                    {run: optionObserved},
 		annotation.ProxyProtocol:               {run: optionProxyProtocol},
+		annotation.ProxyProtocolUniqueID:       {run: optionUniqueID},
 		annotation.ConnectionLimit:             {run: optionConnectionLimit},
+		annotation.ConnectionLimitMode:         {run: optionLimitMode},
 		annotation.TimeoutClientData:           {run: cuts(annotation.TimeoutClientData)},
 		annotation.TimeoutMemberData:           {run: cuts(annotation.TimeoutMemberData)},
 		annotation.TimeoutMemberConnect:        {run: optionMemberConnect},
@@ -198,6 +201,88 @@ func optionProxyProtocol(t *testing.T, s space) {
 			}
 			return err
 		})
+	}
+}
+
+// optionUniqueID: each connection brings another id, of 16 bytes, in its header.
+func optionUniqueID(t *testing.T, s space) {
+	raw, err := net.Listen("tcp", netip.AddrPortFrom(podAddress(t), 0).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = raw.Close() }()
+	at, err := netip.ParseAddrPort(raw.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.service(t, "lb", annotated(annotation.ProxyProtocol.Key(), "v2", annotation.ProxyProtocolUniqueID.Key(), "true"))
+	s.publish(t, "lb", &backend{name: "pod", at: at}, ready())
+	ids := make(chan string, 100)
+	go func() {
+		for {
+			c, err := raw.Accept()
+			if err != nil {
+				close(ids)
+				return
+			}
+			ids <- uniqueID(c)
+		}
+	}()
+	to := endpoint(s.served(t, "lb"), 8080)
+	seen := map[string]bool{}
+	eventually(t, "three connections with ids", func() error {
+		if _, _, err := ask(to, ""); err != nil {
+			return err
+		}
+		id := <-ids
+		if len(id) != 16 || seen[id] {
+			return fmt.Errorf("the id is %x, after %d others", id, len(seen))
+		}
+		if seen[id] = true; len(seen) < 3 {
+			return fmt.Errorf("%d ids so far", len(seen))
+		}
+		return nil
+	})
+}
+
+// uniqueID answers a connection and returns what its header has in the field
+// PP2_TYPE_UNIQUE_ID (PROXY protocol v2, 2.2.5).
+func uniqueID(c net.Conn) string {
+	defer func() { _ = c.Close() }()
+	header, err := proxyproto.Read(bufio.NewReader(c))
+	_, _ = fmt.Fprintln(c, "pod")
+	if err != nil {
+		return err.Error()
+	}
+	tlvs, err := header.TLVs()
+	if err != nil {
+		return err.Error()
+	}
+	for _, tlv := range tlvs {
+		if tlv.Type == proxyproto.PP2_TYPE_UNIQUE_ID {
+			return string(tlv.Value)
+		}
+	}
+	return ""
+}
+
+// optionLimitMode: one client too many is told at once.
+func optionLimitMode(t *testing.T, s space) {
+	to := s.plain(t, annotated(annotation.ConnectionLimit.Key(), "1", annotation.ConnectionLimitMode.Key(), "refuse"))
+	var first net.Conn
+	eventually(t, "the first is served", func() error {
+		c, err := dialNode(to, "pod")
+		first = c
+		return err
+	})
+	defer func() { _ = first.Close() }()
+	second, err := dial("tcp", to, "")
+	if err == nil {
+		defer func() { _ = second.Close() }()
+		_, err = second.Read(make([]byte, 1))
+	}
+	if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the second is not refused: %v", err)
 	}
 }
 
