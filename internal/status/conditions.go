@@ -86,7 +86,7 @@ func programmedCondition(in Input) Condition {
 	case len(in.PortErrors) > 0:
 		c.Reason, c.Message = ReasonPortsFailed, portErrorsText(in)
 	case in.Address.Set():
-		c.Reason, c.Message = ReasonAddressNotice, join(in.Address.Message, servingText(in))
+		c.Reason, c.Message = ReasonAddressNotice, join(strings.TrimSuffix(in.Address.Message, ".")+".", servingText(in))
 	default:
 		c.True, c.Reason, c.Message = true, ReasonProgrammed, servingText(in)
 	}

@@ -121,7 +121,7 @@ func goldenCases() map[string]goldenCase {
 		"blocked":              {"a new Service whose exposure is unclear", serving(nowhere, problems(problem(annotation.Invalid, "fairlead.dev/source-ranges: bad.")), func(in *Input) { in.Blocked = true })},
 		"blocked-by-not-yet":   {"it is never accepted, whatever kind blocks it", serving(nowhere, problems(problem(annotation.Adjusted, "odd.")), func(in *Input) { in.Blocked = true })},
 		"no-address":           {"pending is explained", serving(nowhere, func(in *Input) { in.Address = Notice{"PoolExhausted", "no free IPv4 address in pool local."} })},
-		"another-address":      {"it serves, but not where it was asked to", serving(func(in *Input) { in.Address = Notice{"AddressInUse", "203.0.113.9 is in use; keeps 203.0.113.7."} })},
+		"another-address":      {"it serves, but not where it was asked to", serving(func(in *Input) { in.Address = Notice{"AddressInUse", "203.0.113.9 is in use; keeps 203.0.113.7"} })},
 		"observing":            {"what would be done, and the ingress as it stands", serving(hold(ReasonObserving, "it would apply: 1 to create."), func(in *Input) { in.Want.Addresses = addrs("203.0.113.9") })},
 		"paused-steady":        {"paused, and nothing would change", serving(func(in *Input) { in.Held, in.Want.Addresses = true, addrs("203.0.113.7") })},
 		"paused-not-published": {"paused, and never published: not now either", serving(func(in *Input) { in.Held, in.Published = true, nil })},
