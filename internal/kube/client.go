@@ -73,6 +73,8 @@ type Client struct {
 	client  client.Client
 	events  *events
 	waits   atomic.Bool
+	// listed is closed when the first lists are in.
+	listed chan struct{}
 }
 
 // Scheme returns a scheme that knows every type this program reads or writes.
@@ -103,7 +105,7 @@ func New(o Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("preparing the Kubernetes client: %w", err)
 	}
-	c := &Client{options: o, manager: m, client: m.GetClient()}
+	c := &Client{options: o, manager: m, client: m.GetClient(), listed: make(chan struct{})}
 	c.events = newEvents(c.client, o.Log)
 	return c, nil
 }

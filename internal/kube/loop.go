@@ -74,10 +74,29 @@ func (c *Client) Run(ctx context.Context, loop Loop) error {
 			return fmt.Errorf("adding a background task: %w", err)
 		}
 	}
-	if err := c.manager.Start(ctx); err != nil {
+	if err := runUntil(ctx, c.manager.Start, c.listed); err != nil {
 		return fmt.Errorf("running the controller: %w", err)
 	}
 	return nil
+}
+
+// runUntil runs until ctx ends, and waits for the end of what run began. Before
+// begun is closed run has begun nothing, and is left behind: a manager whose
+// first lists are refused, or find no API server, does not heed its context.
+func runUntil(ctx context.Context, run func(context.Context) error, begun <-chan struct{}) error {
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case <-begun:
+		return <-ended
+	default:
+		return nil
+	}
 }
 
 // synced notes that the first lists are in and that the Lease was not to be had
@@ -90,6 +109,7 @@ func (s synced) Start(ctx context.Context) error {
 	if err := s.client.waitForCache(ctx); err != nil {
 		return err
 	}
+	close(s.client.listed)
 	select {
 	case <-time.After(s.client.options.RetryPeriod):
 		s.client.waits.Store(true)

@@ -239,3 +239,47 @@ func TestParseSelector(t *testing.T) {
 		t.Error("nonsense is taken")
 	}
 }
+
+func TestRunUntil(t *testing.T) {
+	fault := errors.New("a fault")
+	cases := map[string]struct {
+		reason string
+		begun  bool
+		heeds  bool
+		fails  error
+		want   error
+	}{
+		"Refused":      {"first lists that never come do not keep the process", false, false, nil, nil},
+		"Ended":        {"what has begun is waited for", true, true, nil, nil},
+		"EndedBadly":   {"and what it says at its end is told", true, true, fault, fault},
+		"EndedItself":  {"an error before the first lists is told", false, false, fault, fault},
+		"EndedAtLeave": {"who ends when asked to is no fault before the first lists either", false, true, nil, nil},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			begun, left := make(chan struct{}), make(chan struct{})
+			t.Cleanup(func() { close(left) })
+			err := runUntil(ctx, func(ctx context.Context) error {
+				switch {
+				case tc.begun:
+					close(begun)
+					cancel()
+				case tc.fails == nil:
+					cancel()
+				default:
+					return tc.fails
+				}
+				if !tc.heeds {
+					<-left
+				}
+				<-ctx.Done()
+				return tc.fails
+			}, begun)
+			if !errors.Is(err, tc.want) {
+				t.Errorf("%s: got %v, want %v", tc.reason, err, tc.want)
+			}
+		})
+	}
+}
