@@ -122,25 +122,6 @@ func TakeReady(c *net.TCPConn, buf []byte) (n int, err error) {
 	return max(n, 0), err
 }
 
-// WaitDatagram blocks until a datagram, an ICMP error or the read deadline has
-// come, and reads nothing, so that no buffer is held while a flow is quiet.
-func WaitDatagram(c *net.UDPConn) error {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var peek error
-	var b [1]byte
-	err = raw.Read(func(fd uintptr) bool {
-		_, _, peek = unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
-		return peek != unix.EAGAIN
-	})
-	if err == nil {
-		err = os.NewSyscallError("recvfrom", peek)
-	}
-	return err
-}
-
 func control(c *net.TCPConn, do func(fd int) error) error {
 	raw, err := c.SyscallConn()
 	if err != nil {

@@ -148,7 +148,7 @@ func TestUD18DontFragmentIsOff(t *testing.T) {
 	}
 }
 
-func TestWaitDatagramSeesICMP(t *testing.T) {
+func TestDatagramsSeeICMP(t *testing.T) {
 	free, err := ListenUDP(netip.MustParseAddrPort("127.0.0.1:0"))
 	if err != nil {
 		t.Fatal(err)
@@ -166,7 +166,12 @@ func TestWaitDatagramSeesICMP(t *testing.T) {
 	if _, err := c.Write([]byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	if err := WaitDatagram(c); CauseOf(err) != Refused {
+	d, err := NewDatagrams(c, new(DatagramBuffers))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Release()
+	if _, err := d.Next(); CauseOf(err) != Refused {
 		t.Errorf("waiting gave %v, want connection refused", err)
 	}
 }

@@ -39,6 +39,3 @@ func WaitBroken(c *net.TCPConn) error {
 
 // TakeReady returns 0: this system is not asked for bytes without waiting.
 func TakeReady(*net.TCPConn, []byte) (int, error) { return 0, nil }
-
-// WaitDatagram returns at once: the caller's read is what waits.
-func WaitDatagram(*net.UDPConn) error { return nil }

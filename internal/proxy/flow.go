@@ -152,6 +152,11 @@ func (f *flow) failed(err error) {
 // buffer is held only while a datagram is being carried.
 func (f *flow) reply() {
 	upstream, answered := f.upstream.Load(), false
+	replies, err := netio.NewDatagrams(upstream, &f.socket.service.proxy.datagrams)
+	if err != nil {
+		f.failed(err)
+		return
+	}
 	for {
 		limit := f.socket.service.snapshot.Load().timeouts.idle
 		left := f.socket.flows.quiet(f, limit)
@@ -165,10 +170,7 @@ func (f *flow) reply() {
 		if f.socket.service.snapshot.Load().timeouts.idle != limit {
 			continue // it changed before the deadline was set, which undid the wake-up
 		}
-		err := netio.WaitDatagram(upstream)
-		if err == nil {
-			err = f.replyOnce(upstream)
-		}
+		err := f.replyOnce(replies)
 		switch {
 		case err == nil && !answered:
 			answered = true
@@ -180,18 +182,16 @@ func (f *flow) reply() {
 }
 
 // replyOnce carries one datagram. An error is that of the member's side.
-func (f *flow) replyOnce(upstream *net.UDPConn) error {
-	s := f.socket.service
-	buf := s.proxy.datagrams.Get().(*[datagramSize]byte)
-	defer s.proxy.datagrams.Put(buf)
-	n, err := upstream.Read(buf[:])
+func (f *flow) replyOnce(replies *netio.Datagrams) error {
+	datagram, err := replies.Next()
+	defer replies.Release()
 	if err != nil {
 		return err
 	}
 	f.touch()
-	f.member.fromMember.Add(uint64(n))
-	if _, err := f.socket.udp.WriteToUDPAddrPort(buf[:n], f.client); err != nil {
-		s.counters.dropped.Add(1)
+	f.member.fromMember.Add(uint64(len(datagram)))
+	if _, err := f.socket.udp.WriteToUDPAddrPort(datagram, f.client); err != nil {
+		f.socket.service.counters.dropped.Add(1)
 	}
 	return nil
 }

@@ -121,7 +121,7 @@ func probeUDP(ctx context.Context, t target) error {
 		_, err = c.Write(datagram)
 	}
 	if err == nil {
-		err = netio.WaitDatagram(c)
+		_, err = c.Read(make([]byte, 1))
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = nil

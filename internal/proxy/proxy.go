@@ -91,7 +91,7 @@ type Proxy struct {
 	news    news
 	buffers netio.Buffers
 	// datagrams are buffers for UDP replies.
-	datagrams sync.Pool
+	datagrams netio.DatagramBuffers
 
 	mu      sync.Mutex
 	owners  map[model.Key]*owner
@@ -110,12 +110,11 @@ func New(cfg Config) *Proxy {
 	}
 	cfg = cfg.completed()
 	p := &Proxy{
-		cfg:       cfg,
-		budget:    newBudget(files),
-		news:      news{wake: make(chan struct{}, 1), keys: map[model.Key]struct{}{}},
-		owners:    map[model.Key]*owner{},
-		sockets:   map[socketID]*socket{},
-		datagrams: sync.Pool{New: func() any { return new([datagramSize]byte) }},
+		cfg:     cfg,
+		budget:  newBudget(files),
+		news:    news{wake: make(chan struct{}, 1), keys: map[model.Key]struct{}{}},
+		owners:  map[model.Key]*owner{},
+		sockets: map[socketID]*socket{},
 	}
 	p.checks = newChecks(cfg.Random, &p.tasks)
 	return p

@@ -10,9 +10,7 @@ import (
 	"github.com/fairlead-lb/fairlead/internal/netio"
 )
 
-// datagramSize is the largest datagram there is (the UDP length field), so a
-// buffer of this size truncates none.
-const datagramSize = 65535
+const datagramSize = netio.DatagramSize
 
 // receive takes datagrams from clients until the socket is closed. No error of
 // one flow, and none of the socket but its closing, ends it.
