@@ -35,7 +35,8 @@ func describeCommand(w world) *cobra.Command {
 		Short:   "Show a Service's way from manifest to traffic, and what is wrong on it",
 		Long: "Show a Service's way hop by hop: is it Fairlead's, is its manifest understood, has it an address, are its ports\n" +
 			"served, has each port endpoints that are ready, and what does the controller say. The first hop that is not as\n" +
-			"it should be gives the cause and the remedy at the end; the last events follow.\n\n" +
+			"it should be gives the cause and the remedy at the end, missing endpoints only when nothing else does; the last\n" +
+			"events follow.\n\n" +
 			"It needs the rights to read Services, EndpointSlices and events in the namespace. Nodes and Fairlead's records\n" +
 			"make it more exact; what may not be read is said. The exit code is 1 when something is wrong.",
 		Example: "  fairlead describe svc/web\n  fairlead describe -n shop web",
@@ -58,7 +59,7 @@ func describeCommand(w world) *cobra.Command {
 		f.now = w.now()
 		hops := hopsOf(f)
 		fmt.Fprint(w.Out, describeText(f, hops))
-		if firstWrong(hops) != nil {
+		if blamed(hops) != nil {
 			return said(ExitFailed)
 		}
 		return nil

@@ -107,6 +107,33 @@ func TestDescribe(t *testing.T) {
 			}),
 			slices: []discoveryv1.EndpointSlice{sliceOf("web", stateReady)},
 		},
+		"paused-without-endpoints": {
+			reason: "missing endpoints are not what keeps a paused Service from being changed",
+			service: serviceNamed("web", annotated("fairlead.dev/paused", "true"), served(status.Input{}), func(s *corev1.Service) {
+				addresses := s.Status.LoadBalancer
+				say(s, status.Of(status.Input{Hold: status.Notice{Reason: status.ReasonPaused, Message: "The Service is paused; it would be changed: 1 to create, 0 to change, 0 to delete. Remove the annotation fairlead.dev/paused."}}))
+				s.Status.LoadBalancer = addresses
+			}),
+		},
+		"paused-and-deleted": {
+			reason: "what holds a deletion up is named, with the command that ends it",
+			service: serviceNamed("web", annotated("fairlead.dev/paused", "true"), served(status.Input{}), func(s *corev1.Service) {
+				s.DeletionTimestamp = new(metav1.NewTime(noon()))
+			}),
+		},
+		"rewritten-address": {
+			reason:  "an address that somebody else wrote is not said to be of the pool",
+			service: serviceNamed("web", served(status.Input{})),
+			slices:  []discoveryv1.EndpointSlice{sliceOf("web", stateReady)},
+			records: []v1alpha1.ServiceRecord{{
+				ObjectMeta: metav1.ObjectMeta{Name: "shop.web"},
+				Spec:       v1alpha1.ServiceRecordSpec{Provider: "local", Pool: "local", Addresses: []string{"127.77.0.9"}},
+			}},
+		},
+		"unknown-class": {
+			reason:  "a class of our domain that no provider has is nobody's",
+			service: serviceNamed("web", func(s *corev1.Service) { s.Spec.LoadBalancerClass = new("fairlead.dev/locl") }),
+		},
 		"foreign-class": {
 			reason:  "another controller's",
 			service: serviceNamed("web", func(s *corev1.Service) { s.Spec.LoadBalancerClass = new("example.com/other") }),

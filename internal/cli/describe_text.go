@@ -25,7 +25,7 @@ func describeText(f facts, hops []hop) string {
 		}
 	}
 	s.WriteString("\n")
-	if h := firstWrong(hops); h != nil {
+	if h := blamed(hops); h != nil {
 		fmt.Fprintf(&s, "Cause:  %s\nRemedy: %s\n", h.cause, h.remedy)
 	} else {
 		s.WriteString("Nothing is wrong.\n")

@@ -32,7 +32,7 @@ type endpoint struct {
 
 // endpointsHop says who stands behind each port.
 func endpointsHop(f facts) hop {
-	h := hop{name: "endpoints"}
+	h := hop{name: endpointsName}
 	if !f.slicesRead {
 		h.unknown, h.says = true, "not known"
 		return h

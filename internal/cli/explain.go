@@ -13,7 +13,8 @@ func explainCommand(w world) *cobra.Command {
 		Use:   "explain [OPTION]",
 		Short: "Explain an option of a Service",
 		Long: "Say what an option of a Service does, which values it takes, and which provider honours it.\n\n" +
-			"OPTION is a neutral name (proxy-protocol), an annotation key, or any alias of it. Without one, all are listed.",
+			"OPTION is a neutral name (proxy-protocol), an annotation key, or any alias of it, also\n" +
+			"spec.loadBalancerIP. Without one, all are listed.",
 		Example: "  fairlead explain\n  fairlead explain proxy-protocol\n  fairlead explain loadbalancer.openstack.org/keep-floatingip",
 		Args:    atMost(1),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -24,7 +25,7 @@ func explainCommand(w world) *cobra.Command {
 				fmt.Fprint(w.Out, annotation.ExplainAll())
 				return nil
 			}
-			o, ok := annotation.Lookup(args[0])
+			o, ok := optionOf(args[0])
 			if !ok {
 				return unknownOption(args[0])
 			}
@@ -32,6 +33,16 @@ func explainCommand(w world) *cobra.Command {
 			return nil
 		},
 	}
+}
+
+// optionOf finds an option also by the field of the spec that asks for it.
+func optionOf(typed string) (annotation.Option, bool) {
+	for _, o := range annotation.Table() {
+		if typed != "" && o.SpecField == typed {
+			return o, true
+		}
+	}
+	return annotation.Lookup(typed)
 }
 
 func optionNames() []string {

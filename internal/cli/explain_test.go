@@ -17,6 +17,10 @@ func TestExplain(t *testing.T) {
 			t.Errorf("explain %s: %+v", arg, got)
 		}
 	}
+	address, _ := annotation.Lookup("address")
+	if got := run(t, nil, "", "explain", "spec.loadBalancerIP"); got != (ran{out: annotation.Explain(address)}) {
+		t.Errorf("explain spec.loadBalancerIP: %+v", got)
+	}
 	if got := run(t, nil, "", "explain"); got != (ran{out: annotation.ExplainAll()}) {
 		t.Errorf("explain: %+v", got)
 	}

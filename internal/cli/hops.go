@@ -16,6 +16,8 @@ import (
 	"github.com/fairlead-lb/fairlead/internal/translate"
 )
 
+const endpointsName = "endpoints"
+
 // hop is one stage of a Service's way from manifest to traffic.
 type hop struct {
 	name  string
@@ -43,14 +45,20 @@ func hopsOf(f facts) []hop {
 	}
 }
 
-// firstWrong returns the hop that gives the cause, or nil.
-func firstWrong(hops []hop) *hop {
+// blamed returns the hop that gives the cause, or nil: the first that is wrong.
+// Missing endpoints are blamed last: a port is served without them, so whatever
+// else is wrong is not their doing.
+func blamed(hops []hop) *hop {
+	var last *hop
 	for i := range hops {
-		if hops[i].wrong {
-			return &hops[i]
+		switch h := &hops[i]; {
+		case h.wrong && h.name != endpointsName:
+			return h
+		case h.wrong:
+			last = h
 		}
 	}
-	return nil
+	return last
 }
 
 // translated reads the manifest as the controller does, as far as the user may
@@ -93,7 +101,10 @@ func claimHop(f facts) hop {
 	h := hop{name: "ours", says: claimText(svc)}
 	switch {
 	case svc.Spec.Type != corev1.ServiceTypeLoadBalancer:
-		h.fail("spec.type is "+string(svc.Spec.Type)+"; only LoadBalancer has a load balancer.", "Set spec.type to LoadBalancer.")
+		h.fail(otherType(svc), "Set spec.type to LoadBalancer.")
+	case unknownClass(svc):
+		h.fail("Fairlead has no provider of class "+class+".",
+			"Create it again with "+knownClasses()+" (the class of a Service cannot be changed).")
 	case class != "" && !strings.HasPrefix(class, translate.ClassPrefix):
 		h.fail("The Service's class "+class+" is another controller's.",
 			"Create it again with spec.loadBalancerClass "+translate.ClassPrefix+string(annotation.Local)+" (the class of a Service cannot be changed).")
@@ -177,7 +188,11 @@ func addressHop(f facts, asked translate.Result) hop {
 		h.details = append(h.details, "asked for: "+model.JoinAddrs(wanted))
 	}
 	if f.record != nil && f.record.Spec.Pool != "" {
-		h.says += " from pool " + f.record.Spec.Pool
+		if given := f.record.Spec.Addresses; containsAll(published(f.svc), given) {
+			h.says += " from pool " + f.record.Spec.Pool
+		} else {
+			h.details = append(h.details, "given to it: "+strings.Join(given, ", ")+" from pool "+f.record.Spec.Pool)
+		}
 	}
 	c := kube.FindCondition(f.svc, status.Programmed)
 	switch {
@@ -190,6 +205,10 @@ func addressHop(f facts, asked translate.Result) hop {
 		h.fail(cause, remedy)
 	}
 	return h
+}
+
+func containsAll(list, wanted []string) bool {
+	return !slices.ContainsFunc(wanted, func(s string) bool { return !slices.Contains(list, s) })
 }
 
 // whyPending says why a Service has no address.
@@ -279,6 +298,10 @@ func programmedHop(f facts, asked translate.Result) hop {
 	h := hop{name: "programmed"}
 	c := kube.FindCondition(f.svc, status.Programmed)
 	switch {
+	case f.svc.DeletionTimestamp != nil && asked.Paused:
+		h.says = "it is being deleted"
+		h.fail("The Service is being deleted, but it is paused, so its load balancer stays and keeps it.",
+			fmt.Sprintf("Let it go: kubectl -n %s annotate svc %s %s-", f.svc.Namespace, f.svc.Name, annotation.Paused.Key()))
 	case f.svc.DeletionTimestamp != nil:
 		h.says = "it is being deleted"
 		h.fail("The Service is being deleted; it goes when its load balancer is gone.", "See its events for what holds it up.")

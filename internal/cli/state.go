@@ -144,10 +144,34 @@ func (b *balancer) sumUp(svc *corev1.Service) {
 
 // notSeen says why a Service may be without conditions.
 func notSeen(svc *corev1.Service) string {
-	if class := classOf(svc); class != "" {
+	class := classOf(svc)
+	switch {
+	case svc.Spec.Type != corev1.ServiceTypeLoadBalancer:
+		return otherType(svc)
+	case unknownClass(svc):
+		return fmt.Sprintf("Fairlead has no provider of class %s; create it again with %s.", class, knownClasses())
+	case class != "":
 		return fmt.Sprintf("No controller has looked at it yet; see whether Fairlead runs, and whether its configuration has the provider of class %s.", class)
 	}
 	return "No controller has looked at it yet; see whether Fairlead runs, and whether its configuration sets defaultProvider."
+}
+
+func otherType(svc *corev1.Service) string {
+	return "spec.type is " + string(svc.Spec.Type) + "; only LoadBalancer has a load balancer."
+}
+
+// unknownClass tells whether a class is of our domain and of no provider.
+func unknownClass(svc *corev1.Service) bool {
+	name, ok := strings.CutPrefix(classOf(svc), translate.ClassPrefix)
+	return ok && !slices.Contains(annotation.Providers(), annotation.Provider(name))
+}
+
+func knownClasses() string {
+	var classes []string
+	for _, p := range annotation.Providers() {
+		classes = append(classes, translate.ClassPrefix+string(p))
+	}
+	return "spec.loadBalancerClass " + strings.Join(classes, " or ")
 }
 
 func conditionText(svc *corev1.Service, name string) string {

@@ -49,6 +49,8 @@ func TestWait(t *testing.T) {
 		"absent":           {reason: "what is not there is never programmed"},
 		"vanishes":         {reason: "deleted while it is waited for", now: later(), later: []*corev1.Service{nil}},
 		"is-going":         {reason: "a Service on its way out is never programmed", now: later(served(status.Input{}), deleting)},
+		"cluster-ip":       {reason: "no controller is to blame", now: later(classless, func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP })},
+		"unknown-class":    {reason: "no controller will ever look at it", now: later(func(s *corev1.Service) { s.Spec.LoadBalancerClass = new("fairlead.dev/locl") })},
 		"forbidden":        {reason: "no right to watch", fail: forbidden("services")},
 		"bad-goal":         {reason: "usage", args: []string{"--for=happiness"}},
 		"bad-timeout":      {reason: "usage", args: []string{"--timeout=0s"}},
