@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -115,7 +116,7 @@ func connect(f clusterFlags, cfg config.Config, log *slog.Logger) (*kube.Client,
 			RenewDeadline: cfg.LeaderElection.RenewDeadline,
 			RetryPeriod:   cfg.LeaderElection.RetryPeriod,
 		},
-		ShutdownTimeout: cfg.Shutdown.Delay + cfg.Shutdown.Drain + 5*time.Second,
+		ShutdownTimeout: 10 * time.Second,
 	})
 }
 
@@ -153,14 +154,17 @@ func serve(ctx context.Context, cluster *kube.Client, cfg config.Config, log *sl
 	}
 	ctx, stop := delayed(ctx, cfg.Shutdown.Delay)
 	defer stop()
+	var last drains
 	background := []func(context.Context) error{c.ExpireReservations}
 	for _, p := range providers {
-		background = append(background, runProvider(p, changes))
+		background = append(background, last.run(p, changes))
 	}
-	return cluster.Run(ctx, kube.Loop{
+	err = cluster.Run(ctx, kube.Loop{
 		Workers: cfg.Workers, Start: c.Start, Reconcile: c.Reconcile,
 		Background: background, Changes: changes,
 	})
+	last.open.Wait()
+	return err
 }
 
 // delayed returns a context that ends a while after ctx, so that who asks
@@ -171,14 +175,29 @@ func delayed(ctx context.Context, delay time.Duration) (context.Context, context
 	return later, func() { stop(); cancel() }
 }
 
-func runProvider(p provider.Provider, changes chan<- model.Key) func(context.Context) error {
+// drains are the providers that still bring their last connections to an end.
+type drains struct{ open sync.WaitGroup }
+
+// run runs a provider for as long as this process leads. A provider that takes
+// longer to end goes on beside: it listens no more, so the lease must not wait
+// for it, and the next leader not for the lease.
+func (d *drains) run(p provider.Provider, changes chan<- model.Key) func(context.Context) error {
 	return func(ctx context.Context) error {
-		return p.Run(ctx, func(k model.Key) {
-			select {
-			case changes <- k:
-			case <-ctx.Done():
-			}
+		ended := make(chan error, 1)
+		d.open.Go(func() {
+			ended <- p.Run(ctx, func(k model.Key) {
+				select {
+				case changes <- k:
+				case <-ctx.Done():
+				}
+			})
 		})
+		select {
+		case err := <-ended:
+			return err
+		case <-ctx.Done():
+			return nil
+		}
 	}
 }
 

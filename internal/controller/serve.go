@@ -335,7 +335,7 @@ func (c *Controller) report(ctx context.Context, p *pass) error {
 	if !report.KeepRival {
 		m.rivalry = m.rivalry.say(report.Ingress)
 	}
-	c.tell(p, &m, report, announce || !before)
+	c.tell(p, &m, report, (announce && !p.hold) || !before)
 	c.remember(p.key, m)
 	c.addresses.wait(p.key, waits(p.verdict.Verdict))
 	return nil

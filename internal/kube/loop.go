@@ -11,7 +11,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -59,11 +61,11 @@ type Loop struct {
 // graceful stop.
 func (c *Client) Run(ctx context.Context, loop Loop) error {
 	if err := c.index(ctx); err != nil {
-		return err
+		return explained(err)
 	}
 	started := make(chan struct{})
 	if err := c.addController(loop, started); err != nil {
-		return err
+		return explained(err)
 	}
 	if err := c.manager.Add(synced{c}); err != nil {
 		return fmt.Errorf("adding a background task: %w", err)
@@ -74,10 +76,19 @@ func (c *Client) Run(ctx context.Context, loop Loop) error {
 			return fmt.Errorf("adding a background task: %w", err)
 		}
 	}
-	if err := runUntil(ctx, c.manager.Start, c.listed); err != nil {
+	return explained(runUntil(ctx, c.manager.Start, c.listed))
+}
+
+// explained says what helps when a kind of ours is not there.
+func explained(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case meta.IsNoMatchError(err) || discovery.IsGroupDiscoveryFailedError(err):
+		return fmt.Errorf("running the controller: %w; apply the manifests of deploy/crds first", err)
+	default:
 		return fmt.Errorf("running the controller: %w", err)
 	}
-	return nil
 }
 
 // runUntil runs until ctx ends, and waits for the end of what run began. Before

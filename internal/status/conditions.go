@@ -9,6 +9,9 @@ import (
 	"github.com/fairlead-lb/fairlead/internal/model"
 )
 
+// nothingServed begins the sentence that says so, here and in the problems.
+const nothingServed = "Nothing is served until"
+
 // messageLimit bounds condition and event texts, in bytes: an Event's message
 // may have 1,024 (core/v1 validation).
 const messageLimit = 1000
@@ -46,7 +49,9 @@ func acceptedCondition(in Input) Condition {
 	}
 	if in.Blocked {
 		c.True = false
-		c.Message = clip(join("Nothing is served until this is mended.", c.Message))
+		if !strings.Contains(c.Message, nothingServed) {
+			c.Message = clip(join(nothingServed+" this is mended.", c.Message))
+		}
 	}
 	return c
 }
@@ -115,7 +120,8 @@ func servingText(in Input) string {
 		}
 	}
 	if in.Note != "" {
-		sentences = append(sentences, in.Note)
+		// It says why members are missing better than their absence does.
+		return sentencesText(append(sentences, in.Note))
 	}
 	for _, l := range in.Want.Listeners {
 		if s := endpointsText(l, in.Observed.Health); s != "" {
