@@ -123,6 +123,7 @@ func (w *idleWatch) outlast(x *session) {
 	_ = netio.BoundSilence(x.client, 2*x.rules.timeouts.client)
 	_ = netio.BoundSilence(x.upstream, 2*x.rules.timeouts.member)
 	_ = netio.KeepAlive(x.upstream)
+	_ = netio.KeepAlive(x.client) // an inherited listener would give it net's own
 }
 
 // patience is how long nothing may move. Any movement counts for both sides,

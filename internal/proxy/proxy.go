@@ -24,6 +24,9 @@ type Config struct {
 	// Log gets one line for each change of what is served, and at debug level
 	// one for each connection that ends; nil: no log.
 	Log *slog.Logger
+	// Inherited are sockets of an earlier process, which Set uses instead of
+	// binding; nil: there was none.
+	Inherited *Inherited
 	// PortOffset is added to the port of every listener.
 	PortOffset int
 	// Random is where round robin starts and how checks are spread; nil: the

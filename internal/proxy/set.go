@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/fairlead-lb/fairlead/internal/model"
-	"github.com/fairlead-lb/fairlead/internal/netio"
 )
 
 // owner is one balancer in service.
@@ -156,12 +155,12 @@ func (p *Proxy) open(s *service, a netip.Addr) (*socket, model.PortError) {
 	var err error
 	switch s.port.Protocol {
 	case model.TCP:
-		sock.tcp, err = netio.ListenTCP(id.at)
+		sock.tcp, err = p.listenTCP(id)
 	case model.UDP:
 		if a.IsUnspecified() {
 			return nil, unspecifiedError(s.port, a)
 		}
-		sock.udp, err = netio.ListenUDP(id.at)
+		sock.udp, err = p.listenUDP(id)
 	default:
 		return nil, protocolError(s.port)
 	}
