@@ -100,6 +100,11 @@ func (s space) clear(t *testing.T, ns *corev1.Namespace) {
 	if err := s.client.DeleteAllOf(ctx, &corev1.Service{}, client.InNamespace(s.name)); err != nil {
 		t.Error(err)
 	}
+	defer func() { // also when the wait below ends the test
+		if err := s.client.Delete(context.WithoutCancel(ctx), ns); err != nil {
+			t.Error(err)
+		}
+	}()
 	eventually(t, "all Services are gone", func() error {
 		var left corev1.ServiceList
 		if err := s.client.List(ctx, &left, client.InNamespace(s.name)); err != nil || len(left.Items) == 0 {
@@ -107,9 +112,6 @@ func (s space) clear(t *testing.T, ns *corev1.Namespace) {
 		}
 		return fmt.Errorf("%d are left, one is %s with finalizers %v", len(left.Items), left.Items[0].Name, left.Items[0].Finalizers)
 	})
-	if err := s.client.Delete(ctx, ns); err != nil {
-		t.Error(err)
-	}
 }
 
 // describe logs what a user would look at.
