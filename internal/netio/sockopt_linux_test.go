@@ -147,31 +147,3 @@ func TestUD18DontFragmentIsOff(t *testing.T) {
 		}
 	}
 }
-
-func TestDatagramsSeeICMP(t *testing.T) {
-	free, err := ListenUDP(netip.MustParseAddrPort("127.0.0.1:0"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := free.LocalAddr().(*net.UDPAddr).AddrPort()
-	_ = free.Close()
-	c, err := DialUDP(at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(limit)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Write([]byte("x")); err != nil {
-		t.Fatal(err)
-	}
-	d, err := NewDatagrams(c, new(DatagramBuffers))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Release()
-	if _, err := d.Next(); CauseOf(err) != Refused {
-		t.Errorf("waiting gave %v, want connection refused", err)
-	}
-}

@@ -1,14 +1,15 @@
 package proxy
 
 import (
+	"cmp"
 	"errors"
-	"net"
 	"net/netip"
 	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/fairlead-lb/fairlead/internal/model"
 	"github.com/fairlead-lb/fairlead/internal/netio"
 )
 
@@ -34,7 +35,7 @@ type flow struct {
 	client   netip.AddrPort
 	member   *member
 	id       uniqueID
-	upstream atomic.Pointer[net.UDPConn]
+	upstream atomic.Pointer[netio.Datagrams]
 	began    time.Time
 	// moved is the time of the last datagram in either direction, as
 	// nanoseconds since began.
@@ -152,11 +153,6 @@ func (f *flow) failed(err error) {
 // buffer is held only while a datagram is being carried.
 func (f *flow) reply() {
 	upstream, answered := f.upstream.Load(), false
-	replies, err := netio.NewDatagrams(upstream, &f.socket.service.proxy.datagrams)
-	if err != nil {
-		f.failed(err)
-		return
-	}
 	for {
 		limit := f.socket.service.snapshot.Load().timeouts.idle
 		left := f.socket.flows.quiet(f, limit)
@@ -170,7 +166,7 @@ func (f *flow) reply() {
 		if f.socket.service.snapshot.Load().timeouts.idle != limit {
 			continue // it changed before the deadline was set, which undid the wake-up
 		}
-		err := f.replyOnce(replies)
+		err := f.replyOnce(upstream)
 		switch {
 		case err == nil && !answered:
 			answered = true
@@ -181,17 +177,58 @@ func (f *flow) reply() {
 	}
 }
 
-// replyOnce carries one datagram. An error is that of the member's side.
-func (f *flow) replyOnce(replies *netio.Datagrams) error {
-	datagram, err := replies.Next()
-	defer replies.Release()
+// replyOnce carries what the member has sent. An error is that of the member's
+// side.
+func (f *flow) replyOnce(upstream *netio.Datagrams) error {
+	b, err := upstream.Receive()
 	if err != nil {
 		return err
 	}
+	defer b.Release()
 	f.touch()
-	f.member.fromMember.Add(uint64(len(datagram)))
-	if _, err := f.socket.udp.WriteToUDPAddrPort(datagram, f.client); err != nil {
-		f.socket.service.counters.dropped.Add(1)
+	_, bytes := b.Size(0, b.Len())
+	f.member.fromMember.Add(bytes)
+	for i := 0; i < b.Len(); i++ {
+		n, err := f.socket.datagrams.Send(b, i, b.Len(), f.client)
+		if i += n; err != nil {
+			f.socket.drop(b, i, i+1)
+		}
+	}
+	return nil
+}
+
+// send sends entries i to j of a batch to the member, with a header each if the
+// pool wants one. It returns how many entries it has sent; an error is that of
+// the next one.
+func (f *flow) send(b *netio.Batch, i, j int) (sent int, err error) {
+	upstream := f.upstream.Load()
+	if f.socket.service.snapshot.Load().listener.Pool.ProxyProtocol != model.ProxyV2 {
+		return upstream.Send(b, i, j, netip.AddrPort{})
+	}
+	for k := i; k < j; k++ {
+		if err := f.sendWithHeaders(upstream, b, k); err != nil {
+			return k - i, err
+		}
+	}
+	return j - i, nil
+}
+
+// sendWithHeaders sends each datagram of an entry with a header. The header
+// takes the place of what has been sent before it, so only the first one can be
+// tried again: an error of a later one is a lost datagram.
+func (f *flow) sendWithHeaders(upstream *netio.Datagrams, b *netio.Batch, i int) error {
+	entry := b.Entry(i)[netio.Room-headerRoom:]
+	left := len(entry) - headerRoom
+	size := cmp.Or(b.Segment(i), left)
+	for first := true; first || left > 0; first = false {
+		n := min(size, left)
+		if _, err := upstream.Write(f.withHeader(entry, n)); err != nil {
+			if first {
+				return err
+			}
+			f.socket.service.counters.dropped.Add(1)
+		}
+		entry, left = entry[n:], left-n
 	}
 	return nil
 }

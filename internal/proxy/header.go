@@ -56,11 +56,8 @@ func (id *uniqueID) attr() slog.Attr {
 }
 
 // withHeader returns the datagram of n bytes that starts at headerRoom in buf,
-// with the flow's header in front if the pool wants one.
-func (f *flow) withHeader(buf []byte, n int, rules *snapshot) []byte {
-	if rules.listener.Pool.ProxyProtocol != model.ProxyV2 {
-		return buf[headerRoom : headerRoom+n]
-	}
+// with the flow's header in front.
+func (f *flow) withHeader(buf []byte, n int) []byte {
 	start, at := headerRoom-proxyproto.LenV2IPv6, f.socket.id.at
 	if f.client.Addr().Is4() && at.Addr().Is4() {
 		start = headerRoom - proxyproto.LenV2IPv4

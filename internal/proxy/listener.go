@@ -19,8 +19,10 @@ type socket struct {
 	address netip.Addr
 	tcp     *net.TCPListener
 	udp     *net.UDPConn
-	links   links
-	flows   flows
+	// datagrams is udp, in batches, once it is received from.
+	datagrams *netio.Datagrams
+	links     links
+	flows     flows
 	// done is closed when the socket is retired; finished says that nothing
 	// more will be added to links.
 	done     chan struct{}

@@ -93,8 +93,7 @@ type Proxy struct {
 	tasks   tasks
 	news    news
 	buffers netio.Buffers
-	// datagrams are buffers for UDP replies.
-	datagrams netio.DatagramBuffers
+	batches netio.Batches
 
 	mu      sync.Mutex
 	owners  map[model.Key]*owner

@@ -10,19 +10,19 @@ import (
 	"github.com/fairlead-lb/fairlead/internal/netio"
 )
 
-const datagramSize = netio.DatagramSize
-
 // receive takes datagrams from clients until the socket is closed. No error of
 // one flow, and none of the socket but its closing, ends it.
 func (s *socket) receive() {
-	// The header is written in front of the payload, so that both are one
-	// datagram without copying.
-	buf := make([]byte, headerRoom+datagramSize)
+	var err error
+	if s.datagrams, err = netio.NewDatagrams(s.udp, &s.service.proxy.batches); err != nil {
+		return // it is closed
+	}
 	for {
-		n, client, err := s.udp.ReadFromUDPAddrPort(buf[headerRoom:])
+		b, err := s.datagrams.Receive()
 		switch {
 		case err == nil:
-			s.forward(buf, n, netio.Unmap(client))
+			s.forwardAll(b)
+			b.Release()
 		case errors.Is(err, net.ErrClosed):
 			return
 		default:
@@ -34,31 +34,53 @@ func (s *socket) receive() {
 	}
 }
 
-// forward sends one datagram to the client's member. If the member has answered
-// an earlier one with an ICMP error, this one goes to another at once.
-func (s *socket) forward(buf []byte, n int, client netip.AddrPort) {
+// forwardAll sends a batch, the consecutive entries of one client together.
+func (s *socket) forwardAll(b *netio.Batch) {
 	rules := s.service.snapshot.Load()
-	if !rules.listener.Allows(client.Addr()) {
-		s.service.counters.denied.Add(1)
-		return
+	for i, j := 0, 0; i < b.Len(); i = j {
+		client := b.From(i)
+		for j = i + 1; j < b.Len() && b.From(j) == client; {
+			j++
+		}
+		if rules.listener.Allows(client.Addr()) {
+			s.forward(b, i, j, client)
+			continue
+		}
+		n, _ := b.Size(i, j)
+		s.service.counters.denied.Add(n)
 	}
+}
+
+// forward sends entries i to j of one client to its member. If the member has
+// answered an earlier datagram with an ICMP error, these go to another at once.
+func (s *socket) forward(b *netio.Batch, i, j int, client netip.AddrPort) {
 	const tries = 2
-	for range tries {
+	for failed := 0; i < j && failed < tries; {
 		f := s.flow(client)
 		if f == nil {
 			break
 		}
-		_, err := f.upstream.Load().Write(f.withHeader(buf, n, rules))
-		if err == nil {
-			f.member.toMember.Add(uint64(n))
-			return
+		n, err := f.send(b, i, j)
+		_, bytes := b.Size(i, i+n)
+		f.member.toMember.Add(bytes)
+		i += n
+		switch {
+		case err == nil:
+		case netio.CauseOf(err) == netio.TooLong:
+			s.drop(b, i, i+1)
+			i++
+		default:
+			f.failed(err)
+			failed++
 		}
-		if netio.CauseOf(err) == netio.TooLong {
-			break
-		}
-		f.failed(err)
 	}
-	s.service.counters.dropped.Add(1)
+	s.drop(b, i, j)
+}
+
+// drop counts entries i to j as gone nowhere.
+func (s *socket) drop(b *netio.Batch, i, j int) {
+	n, _ := b.Size(i, j)
+	s.service.counters.dropped.Add(n)
 }
 
 // flow returns the client's flow, a new one if it has none or its member is
@@ -141,7 +163,7 @@ func (s *socket) connectFlow(f *flow) bool {
 		s.flows.drop(f)
 		return false
 	}
-	upstream, err := netio.DialUDP(f.member.address)
+	upstream, err := s.dialFlow(f.member.address)
 	if err != nil {
 		f.member.links.remove(f)
 		f.member.failed.Add(1)
@@ -160,4 +182,12 @@ func (s *socket) connectFlow(f *flow) bool {
 	default:
 	}
 	return true
+}
+
+func (s *socket) dialFlow(to netip.AddrPort) (*netio.Datagrams, error) {
+	c, err := netio.DialUDP(to)
+	if err != nil {
+		return nil, err
+	}
+	return netio.NewDatagrams(c, &s.service.proxy.batches)
 }

@@ -26,7 +26,7 @@ func udpBackend(t *testing.T, at netip.AddrPort, answer func([]byte, netip.AddrP
 	}
 	var done sync.WaitGroup
 	done.Go(func() {
-		buf := make([]byte, datagramSize)
+		buf := make([]byte, netio.DatagramSize)
 		for {
 			n, from, err := c.ReadFromUDPAddrPort(buf)
 			if err != nil {
@@ -88,7 +88,7 @@ func ask(t *testing.T, c *net.UDPConn, s string) string {
 
 func hear(t *testing.T, c *net.UDPConn) string {
 	t.Helper()
-	buf := make([]byte, datagramSize)
+	buf := make([]byte, netio.DatagramSize)
 	n, err := c.Read(buf)
 	if err != nil {
 		t.Fatal(err)
