@@ -68,7 +68,7 @@ func (p *process) ready(health, log string) (bool, error) {
 	}
 	r, err := http.Get("http://" + health + "/readyz")
 	if err != nil {
-		return false, nil //nolint:nilerr // it does not listen yet: ask again
+		return false, nil
 	}
 	defer func() { _ = r.Body.Close() }()
 	return r.StatusCode == http.StatusOK, nil

@@ -72,6 +72,7 @@ func families(f ...model.Family) func(*Request) {
 
 // shared is MetalLB's sharing, over all namespaces; own is within the owner's.
 func shared(key string) func(*Request) { return func(r *Request) { r.Share = Share{Key: key} } }
+
 func own(key string) func(*Request) {
 	return func(r *Request) { r.Share = Share{Key: key, Namespace: r.Owner.Namespace} }
 }
@@ -91,8 +92,10 @@ func briefly(v Verdict) brief {
 	for _, e := range v.RefusedPorts {
 		refused = append(refused, e.Port.String())
 	}
-	b := brief{Pools: strings.Join(v.Pools, ","), Reason: v.Reason, Message: v.Message, Partial: v.Partial, Changed: v.Changed,
-		Refused: strings.Join(refused, ",")}
+	b := brief{
+		Pools: strings.Join(v.Pools, ","), Reason: v.Reason, Message: v.Message, Partial: v.Partial, Changed: v.Changed,
+		Refused: strings.Join(refused, ","),
+	}
 	if len(v.Addresses) > 0 {
 		b.Addresses = model.JoinAddrs(v.Addresses)
 	}
@@ -168,14 +171,18 @@ func TestAssign(t *testing.T) {
 		"ExcludedByName": {
 			reason: "nor when it is asked for", excluded: []string{"192.0.2.1/32"},
 			pools: []Pool{four}, ask: ask("shop/a", at("192.0.2.1")),
-			want: brief{"", "", AddressExcluded,
-				"192.0.2.1 lies in 192.0.2.1/32, which the cluster itself uses and no pool gives out; ask for another address", true, false, ""},
+			want: brief{
+				"", "", AddressExcluded,
+				"192.0.2.1 lies in 192.0.2.1/32, which the cluster itself uses and no pool gives out; ask for another address", true, false, "",
+			},
 		},
 		"HeldThenExcluded": {
 			reason: "what is held stays held and is marked", excluded: []string{"192.0.2.1/32"},
 			pools: []Pool{four}, restored: []Holding{{Owner: owner("shop/a"), Addresses: addrs("192.0.2.1")}}, ask: ask("shop/a"),
-			want: brief{"192.0.2.1", "four", AddressExcluded,
-				"192.0.2.1 lies in 192.0.2.1/32, which the cluster itself uses; it is kept until shop/a is re-created", false, false, ""},
+			want: brief{
+				"192.0.2.1", "four", AddressExcluded,
+				"192.0.2.1 lies in 192.0.2.1/32, which the cluster itself uses; it is kept until shop/a is re-created", false, false, "",
+			},
 		},
 		"ManualPoolIsNotAutomatic": {
 			reason: "a pool without autoAssign must be named",
@@ -210,26 +217,34 @@ func TestAssign(t *testing.T) {
 		"NoPoolAllowed": {
 			reason: "an empty selection is none, not all (fail closed)",
 			pools:  []Pool{four}, ask: ask("shop/a", within([]string{}...), func(r *Request) { r.Pools = []string{} }),
-			want: brief{"", "", FamilyUnavailable,
-				"no pool assigns addresses to shop/a automatically; there is none it may use", true, false, ""},
+			want: brief{
+				"", "", FamilyUnavailable,
+				"no pool assigns addresses to shop/a automatically; there is none it may use", true, false, "",
+			},
 		},
 		"AddressInNoPool": {
 			reason: "the message names ranges and remedy",
 			pools:  []Pool{local}, ask: ask("shop/a", at("198.51.100.9")),
-			want: brief{"", "", AddressNotInPool,
-				"198.51.100.9 is in no pool (local: 127.77.0.0/16); add it to one or ask for an address of a pool", true, false, ""},
+			want: brief{
+				"", "", AddressNotInPool,
+				"198.51.100.9 is in no pool (local: 127.77.0.0/16); add it to one or ask for an address of a pool", true, false, "",
+			},
 		},
 		"AddressInOtherPool": {
 			reason: "an address and a pool asked for together must agree",
 			pools:  []Pool{local, four}, ask: ask("shop/a", at("192.0.2.1"), from("local")),
-			want: brief{"", "", AddressNotInPool,
-				"192.0.2.1 is not in pool local that is asked for, but in four; ask for one or the other", true, false, ""},
+			want: brief{
+				"", "", AddressNotInPool,
+				"192.0.2.1 is not in pool local that is asked for, but in four; ask for one or the other", true, false, "",
+			},
 		},
 		"RefusedRequestKeepsAddress": {
 			reason: "an edit to an unavailable address does not take the service down",
 			pools:  []Pool{local}, before: []Request{ask("shop/a")}, ask: ask("shop/a", at("198.51.100.9")),
-			want: brief{"127.77.0.1", "local", AddressNotInPool,
-				"198.51.100.9 is in no pool (local: 127.77.0.0/16); add it to one or ask for an address of a pool; keeps 127.77.0.1", false, false, ""},
+			want: brief{
+				"127.77.0.1", "local", AddressNotInPool,
+				"198.51.100.9 is in no pool (local: 127.77.0.0/16); add it to one or ask for an address of a pool; keeps 127.77.0.1", false, false, "",
+			},
 		},
 		"UnknownPoolKeepsAddress": {
 			reason: "nor does an edit to an unknown pool",
@@ -240,8 +255,10 @@ func TestAssign(t *testing.T) {
 			reason: "a move into a full pool waits on the old address",
 			pools:  []Pool{local, second}, before: []Request{ask("shop/b", from("a-second")), ask("shop/a", from("local"))},
 			ask: ask("shop/a", from("a-second")),
-			want: brief{"127.77.0.1", "local", PoolExhausted,
-				"no free IPv4 address in pool a-second: 1 in use; release one or add a range; keeps 127.77.0.1", false, false, ""},
+			want: brief{
+				"127.77.0.1", "local", PoolExhausted,
+				"no free IPv4 address in pool a-second: 1 in use; release one or add a range; keeps 127.77.0.1", false, false, "",
+			},
 		},
 		"MoveToPool": {
 			reason: "a request for another pool moves the owner",
@@ -251,21 +268,27 @@ func TestAssign(t *testing.T) {
 		"RestoredOutsidePools": {
 			reason: "a restored address is taken over as it is, and marked",
 			pools:  []Pool{local}, restored: []Holding{{Owner: owner("shop/a"), Addresses: addrs("10.9.9.9")}}, ask: ask("shop/a"),
-			want: brief{"10.9.9.9", "", AddressOutsidePools,
-				"10.9.9.9 is in no pool any more (local: 127.77.0.0/16); add it to one, or re-create shop/a to get another", false, false, ""},
+			want: brief{
+				"10.9.9.9", "", AddressOutsidePools,
+				"10.9.9.9 is in no pool any more (local: 127.77.0.0/16); add it to one, or re-create shop/a to get another", false, false, "",
+			},
 		},
 		"PoolWithdrawn": {
 			reason: "narrowing a pool's selection drops nobody",
 			pools:  []Pool{local, four}, before: []Request{ask("shop/a")}, ask: ask("shop/a", within("local")),
-			want: brief{"192.0.2.1", "", AddressOutsidePools,
-				"192.0.2.1 is in pool four, which shop/a may no longer use; it is kept until shop/a is re-created", false, false, ""},
+			want: brief{
+				"192.0.2.1", "", AddressOutsidePools,
+				"192.0.2.1 is in pool four, which shop/a may no longer use; it is kept until shop/a is re-created", false, false, "",
+			},
 		},
 		"SamePortTwice": {
 			reason: "two owners never meet on address, port and protocol",
 			pools:  []Pool{local}, before: []Request{ask("shop/web", shared("k"), at("127.77.0.4"))},
 			ask: ask("shop/b", shared("k"), at("127.77.0.4")),
-			want: brief{"", "", AddressInUse,
-				"127.77.0.4 TCP/80 is in use by shop/web; change the port or ask for another address", true, false, ""},
+			want: brief{
+				"", "", AddressInUse,
+				"127.77.0.4 TCP/80 is in use by shop/web; change the port or ask for another address", true, false, "",
+			},
 		},
 		"SamePortOfOtherProtocol": {
 			reason: "TCP and UDP of one number do not meet",
@@ -277,29 +300,37 @@ func TestAssign(t *testing.T) {
 			reason: "without a sharing key an address belongs to one owner",
 			pools:  []Pool{local}, before: []Request{ask("shop/web", at("127.77.0.4"))},
 			ask: ask("shop/b", shared("k"), ports(81), at("127.77.0.4")),
-			want: brief{"", "", AddressInUse,
-				"127.77.0.4 is in use by shop/web; ask for another address, or give both the same sharing key", true, false, ""},
+			want: brief{
+				"", "", AddressInUse,
+				"127.77.0.4 is in use by shop/web; ask for another address, or give both the same sharing key", true, false, "",
+			},
 		},
 		"OtherKey": {
 			reason: "the holder's key is not told",
 			pools:  []Pool{local}, before: []Request{ask("shop/web", shared("secret"), at("127.77.0.4"))},
 			ask: ask("shop/b", shared("k"), ports(81), at("127.77.0.4")),
-			want: brief{"", "", SharingRefused,
-				"127.77.0.4 is shared by shop/web with another sharing key; use the same key or ask for another address", true, false, ""},
+			want: brief{
+				"", "", SharingRefused,
+				"127.77.0.4 is shared by shop/web with another sharing key; use the same key or ask for another address", true, false, "",
+			},
 		},
 		"OtherBackend": {
 			reason: "Local beside Cluster would lose traffic",
 			pools:  []Pool{local}, before: []Request{ask("shop/web", shared("k"), at("127.77.0.4"))},
 			ask: ask("shop/b", shared("k"), backend("app=b"), ports(81), at("127.77.0.4")),
-			want: brief{"", "", SharingRefused,
-				"127.77.0.4 is shared by shop/web, whose traffic policy or selector differs; make them equal or ask for another address", true, false, ""},
+			want: brief{
+				"", "", SharingRefused,
+				"127.77.0.4 is shared by shop/web, whose traffic policy or selector differs; make them equal or ask for another address", true, false, "",
+			},
 		},
 		"NeutralKeyOverNamespaces": {
 			reason: "a neutral key counts within the namespace only",
 			pools:  []Pool{local}, before: []Request{ask("shop/web", own("k"), at("127.77.0.4"))},
 			ask: ask("evil/b", own("k"), ports(81), at("127.77.0.4")),
-			want: brief{"", "", SharingRefused,
-				"127.77.0.4 is shared by shop/web within its namespace only; ask for another address", true, false, ""},
+			want: brief{
+				"", "", SharingRefused,
+				"127.77.0.4 is shared by shop/web within its namespace only; ask for another address", true, false, "",
+			},
 		},
 		"NeutralHolderLegacyAsker": {
 			reason: "also against somebody who asks by the legacy rule",
@@ -320,16 +351,20 @@ func TestAssign(t *testing.T) {
 			reason: "an edit evicts nobody: the port is refused, the others serve",
 			pools:  []Pool{local}, before: []Request{ask("shop/a", shared("k")), ask("shop/b", shared("k"), ports(443))},
 			ask: ask("shop/b", shared("k"), ports(80, 443)),
-			want: brief{"127.77.0.1", "local", AddressInUse,
-				"127.77.0.1 TCP/80 is in use by shop/a; change the port or ask for another address", false, false, "TCP/80"},
+			want: brief{
+				"127.77.0.1", "local", AddressInUse,
+				"127.77.0.1 TCP/80 is in use by shop/a; change the port or ask for another address", false, false, "TCP/80",
+			},
 		},
 		"KeyEditedIntoConflict": {
 			reason: "the former terms stay in force and nothing new is granted",
 			pools:  []Pool{local}, before: []Request{ask("shop/a", shared("k")), ask("shop/b", shared("k"), ports(443))},
 			ask: ask("shop/b", shared("x"), ports(443, 444)),
-			want: brief{"127.77.0.1", "local", SharingRefused,
+			want: brief{
+				"127.77.0.1", "local", SharingRefused,
 				"127.77.0.1 is shared by shop/a with another sharing key; use the same key or ask for another address; keeps 127.77.0.1",
-				false, false, "TCP/444"},
+				false, false, "TCP/444",
+			},
 		},
 		"KeyEditedWhenAlone": {
 			reason: "terms change in place when nobody else is there",
@@ -342,8 +377,10 @@ func TestAssign(t *testing.T) {
 				{netip.MustParseAddr("127.77.0.4"), owner("shop/web"), noon(), noon().Add(minutes(152))},
 			},
 			ask: ask("shop/b", at("127.77.0.4")),
-			want: brief{"", "", AddressHeld,
-				"127.77.0.4 is held for shop/web until 14:32; re-create it to get the address back", true, false, ""},
+			want: brief{
+				"", "", AddressHeld,
+				"127.77.0.4 is held for shop/web until 14:32; re-create it to get the address back", true, false, "",
+			},
 		},
 		"HeldUntilAnotherDay": {
 			reason: "a time of another day is written with its date",
@@ -351,8 +388,10 @@ func TestAssign(t *testing.T) {
 				{netip.MustParseAddr("127.77.0.4"), owner("shop/web"), noon(), noon().Add(24 * time.Hour)},
 			},
 			ask: ask("shop/b", at("127.77.0.4")),
-			want: brief{"", "", AddressHeld,
-				"127.77.0.4 is held for shop/web until 2026-03-05 12:00; re-create it to get the address back", true, false, ""},
+			want: brief{
+				"", "", AddressHeld,
+				"127.77.0.4 is held for shop/web until 2026-03-05 12:00; re-create it to get the address back", true, false, "",
+			},
 		},
 		"HeldButWaiting": {
 			reason: "who asked before the address was released was next in line",
@@ -376,9 +415,11 @@ func TestAssign(t *testing.T) {
 				{netip.MustParseAddr("203.0.113.11"), owner("shop/web"), noon().Add(-minutes(1)), noon().Add(minutes(9))},
 			},
 			ask: ask("shop/b"),
-			want: brief{"", "", PoolExhausted,
+			want: brief{
+				"", "", PoolExhausted,
 				"no free IPv4 address in pool z-first: 1 in use, 1 held for earlier owners, the first until 12:09; release one or add a range",
-				true, false, ""},
+				true, false, "",
+			},
 		},
 		"LastResortOfTheWaiting": {
 			reason: "an owner that was pending when the pool's only address was released gets it at once",
@@ -417,8 +458,10 @@ func TestAssign(t *testing.T) {
 		"PreferDualWithoutIPv6": {
 			reason: "what can be had is given, with a note",
 			pools:  []Pool{four}, ask: ask("shop/a", both),
-			want: brief{"192.0.2.1", "four", AddressAssigned,
-				"192.0.2.1 from pool four; no IPv6 addresses in pool four; add a range to it or change the families", true, true, ""},
+			want: brief{
+				"192.0.2.1", "four", AddressAssigned,
+				"192.0.2.1 from pool four; no IPv6 addresses in pool four; add a range to it or change the families", true, true, "",
+			},
 		},
 		"RequireDualWithoutIPv6": {
 			reason: "all or nothing",
@@ -433,8 +476,10 @@ func TestAssign(t *testing.T) {
 		"RequireDualKeepsWorking": {
 			reason: "a holder of one family keeps it while the other cannot be had",
 			pools:  []Pool{four}, before: []Request{ask("shop/a")}, ask: ask("shop/a", both, requireAll()),
-			want: brief{"192.0.2.1", "four", FamilyUnavailable,
-				"no IPv6 addresses in pool four; add a range to it or change the families; keeps 192.0.2.1", true, false, ""},
+			want: brief{
+				"192.0.2.1", "four", FamilyUnavailable,
+				"no IPv6 addresses in pool four; add a range to it or change the families; keeps 192.0.2.1", true, false, "",
+			},
 		},
 		"OneAddressNamedOfTwoFamilies": {
 			reason: "the family without a named address is assigned automatically",
@@ -449,20 +494,26 @@ func TestAssign(t *testing.T) {
 		"FamilyChangedInVain": {
 			reason: "the working address stays until one of the new family can be had",
 			pools:  []Pool{four}, before: []Request{ask("shop/a")}, ask: ask("shop/a", families(model.IPv6)),
-			want: brief{"192.0.2.1", "four", FamilyUnavailable,
-				"no IPv6 addresses in pool four; add a range to it or change the families; keeps 192.0.2.1", true, false, ""},
+			want: brief{
+				"192.0.2.1", "four", FamilyUnavailable,
+				"no IPv6 addresses in pool four; add a range to it or change the families; keeps 192.0.2.1", true, false, "",
+			},
 		},
 		"WrongFamilyByName": {
 			reason: "an address of a family that is not wanted is refused",
 			pools:  []Pool{dual}, ask: ask("shop/a", at("2001:db8::7")),
-			want: brief{"", "", FamilyMismatch,
-				"2001:db8::7 is an IPv6 address, but shop/a wants IPv4; ask for an address of that family or change the families", true, false, ""},
+			want: brief{
+				"", "", FamilyMismatch,
+				"2001:db8::7 is an IPv6 address, but shop/a wants IPv4; ask for an address of that family or change the families", true, false, "",
+			},
 		},
 		"TwoOfAFamily": {
 			reason: "one balancer has one address a family",
 			pools:  []Pool{dual}, ask: ask("shop/a", at("192.0.2.1", "192.0.2.2")),
-			want: brief{"", "", InvalidRequest,
-				"shop/a asks for 192.0.2.1,192.0.2.2; ask for at most one valid address of each family", true, false, ""},
+			want: brief{
+				"", "", InvalidRequest,
+				"shop/a asks for 192.0.2.1,192.0.2.2; ask for at most one valid address of each family", true, false, "",
+			},
 		},
 		"NoFamily": {
 			reason: "a request for nothing is an error of the caller, said as such",

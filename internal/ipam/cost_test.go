@@ -12,8 +12,10 @@ import (
 const crowd = 8000
 
 func member(i int) Request {
-	return Request{Owner: model.Key{Namespace: "shop", Name: fmt.Sprintf("s%05d", i)}, Created: noon(),
-		Families: []model.Family{model.IPv4}, Ports: tcp(80)}
+	return Request{
+		Owner: model.Key{Namespace: "shop", Name: fmt.Sprintf("s%05d", i)}, Created: noon(),
+		Families: []model.Family{model.IPv4}, Ports: tcp(80),
+	}
 }
 
 // TestCost counts the addresses looked at: a few for each owner, however many
@@ -26,16 +28,26 @@ func TestCost(t *testing.T) {
 	}{
 		"Exclusive":     {"each gets the next", "10.0.0.0/16", func(int, *Request) {}},
 		"ExcludedBlock": {"a block of excluded addresses is one step", "10.255.0.0/15", func(int, *Request) {}},
-		"SameKeyPort": {"a key that everybody uses for one port", "10.0.0.0/16",
-			func(_ int, r *Request) { r.Share.Key = "k" }},
-		"SameKeyPorts": {"and for several", "10.0.0.0/16",
-			func(_ int, r *Request) { r.Share.Key, r.Ports = "k", tcp(80, 443) }},
-		"SameKeyInTurn": {"and for ports in turn", "10.0.0.0/16",
-			func(i int, r *Request) { r.Share.Key, r.Ports = "k", tcp([]uint16{80, 443}[i%2]) }},
-		"OneAddress": {"all on one address with a port each", "10.0.0.0/16",
-			func(i int, r *Request) { r.Share.Key, r.Ports = "k", tcp(uint16(i+1)) }},
-		"IPv6": {"a /64 is not enumerated", "2001:db8::/64",
-			func(_ int, r *Request) { r.Families = []model.Family{model.IPv6} }},
+		"SameKeyPort": {
+			"a key that everybody uses for one port", "10.0.0.0/16",
+			func(_ int, r *Request) { r.Share.Key = "k" },
+		},
+		"SameKeyPorts": {
+			"and for several", "10.0.0.0/16",
+			func(_ int, r *Request) { r.Share.Key, r.Ports = "k", tcp(80, 443) },
+		},
+		"SameKeyInTurn": {
+			"and for ports in turn", "10.0.0.0/16",
+			func(i int, r *Request) { r.Share.Key, r.Ports = "k", tcp([]uint16{80, 443}[i%2]) },
+		},
+		"OneAddress": {
+			"all on one address with a port each", "10.0.0.0/16",
+			func(i int, r *Request) { r.Share.Key, r.Ports = "k", tcp(uint16(i+1)) },
+		},
+		"IPv6": {
+			"a /64 is not enumerated", "2001:db8::/64",
+			func(_ int, r *Request) { r.Families = []model.Family{model.IPv6} },
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

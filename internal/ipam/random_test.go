@@ -39,8 +39,10 @@ func TestRandomHistories(t *testing.T) {
 			manual.AutoAssign = false
 			six := pool(t, "six", "2001:db8:1::/126")
 			not := []netip.Prefix{netip.MustParsePrefix("192.0.2.2/32"), netip.MustParsePrefix("192.0.2.17/32")}
-			w := &walk{T: t, rnd: rand.New(rand.NewPCG(seed, 5)), now: noon(), not: not,
-				pools: [][]Pool{{small, low, manual, six}, {small, manual}, {low, six, manual}, {small, low}}}
+			w := &walk{
+				T: t, rnd: rand.New(rand.NewPCG(seed, 5)), now: noon(), not: not,
+				pools: [][]Pool{{small, low, manual, six}, {small, manual}, {low, six, manual}, {small, low}},
+			}
 			w.in = w.pools[0]
 			w.table = NewTable(w.in, not)
 			w.twin = w.restarted()

@@ -128,10 +128,12 @@ func TestCheckPools(t *testing.T) {
 		"NoName":    {"a pool has a name", []Pool{pool(t, "", "192.0.2.0/24")}, `checking pool "": its name is missing or taken`},
 		"NoRange":   {"a pool has addresses", []Pool{{Name: "x"}}, `checking pool "x": it has no addresses`},
 		"NoAddress": {"a zero range is none", []Pool{{Name: "x", Ranges: []Range{{}}}}, `checking pool "x": not a range of addresses: it has no ends`},
-		"Overlaps": {"each overlap is told, also of a range that others lie between",
+		"Overlaps": {
+			"each overlap is told, also of a range that others lie between",
 			[]Pool{wide, good, pool(t, "inner", "192.0.200.0/24")},
 			"checking pool \"good\": its range 192.0.2.0/25 overlaps 192.0.0.0/16 of pool \"wide\"\n" +
-				"checking pool \"inner\": its range 192.0.200.0/24 overlaps 192.0.0.0/16 of pool \"wide\""},
+				"checking pool \"inner\": its range 192.0.200.0/24 overlaps 192.0.0.0/16 of pool \"wide\"",
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -149,7 +151,8 @@ func TestCheckPools(t *testing.T) {
 func TestExclusions(t *testing.T) {
 	x := newExclusions([]netip.Prefix{
 		netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("10.1.2.3/32"), netip.MustParsePrefix("2001:db8::/32"),
-		netip.MustParsePrefix("10.1.9.9/16"), netip.MustParsePrefix("::ffff:10.3.0.0/112"), {},
+		netip.MustParsePrefix("10.1.9.9/16"), netip.MustParsePrefix("::ffff:10.3.0.0/112"),
+		{},
 	})
 	for text, want := range map[string]string{
 		"10.0.255.255": "", "10.1.0.0": "10.1.0.0/16", "10.1.2.3": "10.1.0.0/16", "10.1.255.255": "10.1.0.0/16", "10.2.0.0": "",

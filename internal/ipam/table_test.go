@@ -183,8 +183,10 @@ func TestRestoredConflict(t *testing.T) {
 			for _, h := range order {
 				table.Restore(h)
 			}
-			want := []Conflict{{netip.MustParseAddr("127.77.0.1"), owner("shop/b"), owner("shop/a"),
-				"127.77.0.1 TCP/80 is in use by shop/b; change the port or ask for another address"}}
+			want := []Conflict{{
+				netip.MustParseAddr("127.77.0.1"), owner("shop/b"), owner("shop/a"),
+				"127.77.0.1 TCP/80 is in use by shop/b; change the port or ask for another address",
+			}}
 			if diff := cmp.Diff(want, table.Conflicts(), values()); diff != "" {
 				t.Errorf("conflicts (-want +got):\n%s", diff)
 			}

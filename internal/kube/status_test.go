@@ -62,19 +62,23 @@ func TestApplyBody(t *testing.T) {
 		"Unchanged":  {"a condition keeps its time while its status stays", balanced(stood("True")), sayable(), head + condition("2026-05-01T11:00:00Z", "True") + ingress},
 		"Changed":    {"and gets a new one when it changes", balanced(stood("False")), sayable(), head + condition("2026-05-01T12:00:00Z", "True") + ingress},
 		"EmptyIngress": {
-			"an empty ingress is said, not left out", balanced(), Said{Report: status.Report{Ingress: []status.Ingress{}}},
+			"an empty ingress is said, not left out", balanced(),
+			Said{Report: status.Report{Ingress: []status.Ingress{}}},
 			`{"apiVersion":"v1","kind":"Service","metadata":{"name":"web","namespace":"shop","uid":"uid-1"},"status":{"loadBalancer":{"ingress":[]}}}`,
 		},
 		"NilIngress": {
-			"none is the same as an empty one", balanced(), Said{},
+			"none is the same as an empty one", balanced(),
+			Said{},
 			`{"apiVersion":"v1","kind":"Service","metadata":{"name":"web","namespace":"shop","uid":"uid-1"},"status":{"loadBalancer":{"ingress":[]}}}`,
 		},
 		"Rival": {
-			"an ingress that is left to a rival is not part of it", balanced(), Said{Report: status.Report{KeepRival: true}},
+			"an ingress that is left to a rival is not part of it", balanced(),
+			Said{Report: status.Report{KeepRival: true}},
 			`{"apiVersion":"v1","kind":"Service","metadata":{"name":"web","namespace":"shop","uid":"uid-1"},"status":{}}`,
 		},
 		"NoLoadBalancer": {
-			"nor on a Service of another type, where the API forbids it", balanced(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP }), Said{},
+			"nor on a Service of another type, where the API forbids it", balanced(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP }),
+			Said{},
 			`{"apiVersion":"v1","kind":"Service","metadata":{"name":"web","namespace":"shop","uid":"uid-1"},"status":{}}`,
 		},
 	}

@@ -58,8 +58,12 @@ func (d dice) have() model.Observed {
 }
 
 func ports() []model.Port {
-	return []model.Port{{Protocol: model.TCP, Number: 80}, {Protocol: model.UDP, Number: 80},
-		{Protocol: model.TCP, Number: 443}, {Protocol: model.UDP, Number: 53}}
+	return []model.Port{
+		{Protocol: model.TCP, Number: 80},
+		{Protocol: model.UDP, Number: 80},
+		{Protocol: model.TCP, Number: 443},
+		{Protocol: model.UDP, Number: 53},
+	}
 }
 
 func (d dice) listener(p model.Port) model.Listener {

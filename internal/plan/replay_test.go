@@ -67,16 +67,21 @@ func TestReplay(t *testing.T) {
 		want   model.Observed
 	}{
 		"ChildOfNothing": {
-			"a member without a load balancer is not created", model.Observed{},
-			steps(create, plan.Step{Verb: plan.Create, Kind: plan.MemberKind, Port: port, Member: member}), model.Observed{},
+			"a member without a load balancer is not created",
+			model.Observed{},
+			steps(create, plan.Step{Verb: plan.Create, Kind: plan.MemberKind, Port: port, Member: member}),
+			model.Observed{},
 		},
 		"ListenerOfNothing": {
-			"a listener without a load balancer is not created", model.Observed{},
-			steps(create, plan.Step{Verb: plan.Create, Kind: plan.Listener, Port: port}), model.Observed{},
+			"a listener without a load balancer is not created",
+			model.Observed{},
+			steps(create, plan.Step{Verb: plan.Create, Kind: plan.Listener, Port: port}),
+			model.Observed{},
 		},
 		"ParentTakesChildren": {
 			"a load balancer goes with all its parts", there(web()),
-			steps(plan.Remove(web().Key, there(web())), plan.Step{Verb: plan.Delete, Kind: plan.LoadBalancer}), model.Observed{},
+			steps(plan.Remove(web().Key, there(web())), plan.Step{Verb: plan.Delete, Kind: plan.LoadBalancer}),
+			model.Observed{},
 		},
 		"OtherOwner": {
 			"a removal planned for the old owner spares the new one", there(next),
@@ -84,7 +89,8 @@ func TestReplay(t *testing.T) {
 		},
 		"UnknownOwner": {
 			"a removal of something unsigned removes it", there(web()),
-			plan.Remove(web().Key, there(changed(func(b *model.Balancer) { b.UID = "" }))), model.Observed{},
+			plan.Remove(web().Key, there(changed(func(b *model.Balancer) { b.UID = "" }))),
+			model.Observed{},
 		},
 		"NotInWant": {
 			"a step whose values the plan does not hold does nothing", there(web()),

@@ -96,10 +96,18 @@ func TestGolden(t *testing.T) {
 
 func everyOption(svc *corev1.Service) {
 	for _, o := range [][2]string{
-		{"connection-limit", "100"}, {"timeout-client-data", "50000"}, {"timeout-member-connect", "5000"},
-		{"timeout-member-data", "60000"}, {"timeout-tcp-inspect", "1000"}, {"lb-method", "LEAST_CONNECTIONS"},
-		{"proxy-protocol", "v2"}, {"source-ranges", "10.0.0.0/8,2001:db8::/32"}, {"enable-health-monitor", "true"},
-		{"health-monitor-delay", "5"}, {"health-monitor-timeout", "3"}, {"health-monitor-max-retries", "2"},
+		{"connection-limit", "100"},
+		{"timeout-client-data", "50000"},
+		{"timeout-member-connect", "5000"},
+		{"timeout-member-data", "60000"},
+		{"timeout-tcp-inspect", "1000"},
+		{"lb-method", "LEAST_CONNECTIONS"},
+		{"proxy-protocol", "v2"},
+		{"source-ranges", "10.0.0.0/8,2001:db8::/32"},
+		{"enable-health-monitor", "true"},
+		{"health-monitor-delay", "5"},
+		{"health-monitor-timeout", "3"},
+		{"health-monitor-max-retries", "2"},
 		{"health-monitor-max-retries-down", "4"},
 	} {
 		with(o[0], o[1])(svc)

@@ -84,8 +84,10 @@ type check struct {
 // keys are four whose names a careless backend might confuse.
 func keys() []model.Key {
 	return []model.Key{
-		{Namespace: "shop", Name: "web"}, {Namespace: "shop", Name: "web-2"},
-		{Namespace: "shop-2", Name: "web"}, {Namespace: "blog", Name: "web"},
+		{Namespace: "shop", Name: "web"},
+		{Namespace: "shop", Name: "web-2"},
+		{Namespace: "shop-2", Name: "web"},
+		{Namespace: "blog", Name: "web"},
 	}
 }
 
