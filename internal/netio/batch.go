@@ -13,20 +13,38 @@ const (
 	Room = 128
 )
 
+// keptBatches is how many batches that nobody uses are kept.
+const keptBatches = 4
+
 // Batches lends Batches to sockets while these carry datagrams: one is 2 MiB,
-// of which only what was written is resident. The zero value is usable; many
+// of which only what was written is resident. So they are too large to be left
+// to the garbage collector time and again. The zero value is usable; many
 // goroutines may share it.
-type Batches struct{ pool sync.Pool }
+type Batches struct {
+	mu   sync.Mutex
+	free []*Batch
+}
 
 func (p *Batches) get() *Batch {
-	if b, ok := p.pool.Get().(*Batch); ok {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if last := len(p.free) - 1; last >= 0 {
+		b := p.free[last]
+		p.free = p.free[:last]
 		return b
 	}
 	return newBatch(p)
 }
 
 // Release gives a batch back. Neither it nor its bytes may be used afterwards.
-func (b *Batch) Release() { b.batches.pool.Put(b) }
+func (b *Batch) Release() {
+	p := b.batches
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.free) < keptBatches {
+		p.free = append(p.free, b)
+	}
+}
 
 // Entry returns entry i with the Room bytes before it.
 func (b *Batch) Entry(i int) []byte { return b.data[i][:Room+len(b.Datagram(i))] }

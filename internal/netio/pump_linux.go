@@ -34,12 +34,14 @@ type Pump struct {
 	limited  io.LimitedReader
 	// bulk says that a whole buffer was full, so that more is to be expected.
 	bulk bool
-	// buf, ready and wait are the result of the last look at src. buf is nil
-	// when the bytes are still in the kernel.
-	buf   *[BufferSize]byte
-	ready int
-	wait  error
-	look  func(fd uintptr) bool
+	// buf is held from the arrival of bytes until there are none. ready, copied
+	// and wait are the result of the last look at src: how many bytes there are,
+	// and whether they are in buf or still in the kernel.
+	buf    *[BufferSize]byte
+	ready  int
+	copied bool
+	wait   error
+	look   func(fd uintptr) bool
 }
 
 // NewPump returns a pump from src to dst.
@@ -57,6 +59,7 @@ func NewPump(dst, src *net.TCPConn, buffers *Buffers) (*Pump, error) {
 // and everything before it is carried, and otherwise src's error.
 func (p *Pump) Wait() error {
 	if err := p.raw.Read(p.look); err != nil {
+		p.release()
 		return err
 	}
 	return p.wait
@@ -65,22 +68,28 @@ func (p *Pump) Wait() error {
 // Move writes to dst what Wait found and returns the number of bytes. Its error
 // is dst's.
 func (p *Pump) Move() (int64, error) {
-	if p.buf == nil {
+	if !p.copied {
 		p.limited = io.LimitedReader{R: p.src, N: int64(p.ready)}
 		return p.dst.ReadFrom(&p.limited)
 	}
 	n, err := p.dst.Write(p.buf[:p.ready])
-	p.buffers.put(p.buf)
-	p.buf = nil
 	return int64(n), err
 }
 
+func (p *Pump) release() {
+	if p.buf != nil {
+		p.buffers.put(p.buf)
+		p.buf = nil
+	}
+}
+
 func (p *Pump) lookAt(fd uintptr) bool {
-	p.ready, p.wait = 0, nil
+	p.ready, p.copied, p.wait = 0, false, nil
 	if p.bulk {
 		n, err := unix.IoctlGetInt(int(fd), unix.SIOCINQ)
 		if err == nil && n >= spliceFrom {
 			p.ready = min(n, pumpChunk)
+			p.release()
 			return true
 		}
 		// With nothing queued the stream may only be slow: the next look decides.
@@ -91,17 +100,18 @@ func (p *Pump) lookAt(fd uintptr) bool {
 
 // read takes what is there into a buffer; false: nothing is there yet.
 func (p *Pump) read(fd int) bool {
-	p.buf = p.buffers.get()
+	if p.buf == nil {
+		p.buf = p.buffers.get()
+	}
 	n, err := unix.Read(fd, p.buf[:])
 	for err == unix.EINTR {
 		n, err = unix.Read(fd, p.buf[:])
 	}
 	if n > 0 {
-		p.ready, p.bulk = n, p.bulk || n == BufferSize
+		p.ready, p.copied, p.bulk = n, true, p.bulk || n == BufferSize
 		return true
 	}
-	p.buffers.put(p.buf)
-	p.buf = nil
+	p.release()
 	switch {
 	case err == unix.EAGAIN:
 		return false

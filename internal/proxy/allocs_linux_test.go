@@ -39,7 +39,9 @@ func TestNoAllocationPerChunk(t *testing.T) {
 			left -= n
 		}
 	})
-	if got >= 1 {
+	// One is that of the race detector, which makes sync.Pool forget. An
+	// allocation for each chunk would be two.
+	if got > 1 {
 		t.Errorf("a chunk there and back allocates %v times", got)
 	}
 }
