@@ -39,7 +39,8 @@ func addressesCommand(w world) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "addresses",
 		Short: "List the addresses that Services hold, or that are reserved for them",
-		Long: "List every address that a Service holds, and every one that is reserved for the Service that had it before.\n\n" +
+		Long: "List every address that a Service holds, and every one that is reserved for the Service that had it before;\n" +
+			"with -n, those of one namespace.\n\n" +
 			"It needs the rights to list servicerecords and addressreservations (fairlead.dev) in Fairlead's own namespace.\n\n" +
 			"-o json and yaml print a list of kind AddressList (" + listVersion + "). Each item has address, state (held or reserved),\n" +
 			"namespace, name, pool, since and, when it is reserved, until. Fields are added to it, never renamed or removed.",
@@ -56,6 +57,9 @@ func addressesCommand(w world) *cobra.Command {
 		items, err := readAddresses(cmd.Context(), a)
 		if err != nil {
 			return err
+		}
+		if o.Namespace != "" {
+			items = slices.DeleteFunc(items, func(i address) bool { return i.Namespace != o.Namespace })
 		}
 		return printAddresses(w, output.value, items)
 	}

@@ -31,6 +31,12 @@ func TestAddresses(t *testing.T) {
 	golden(t, "addresses/plain.txt", run(t, c, "", "addresses").text())
 	golden(t, "addresses/wide.txt", run(t, c, "", "addresses", "-o", "wide").text())
 	golden(t, "addresses/json.txt", run(t, c, "", "addresses", "-o", "json").text())
+	if all, own := run(t, c, "", "addresses"), run(t, c, "", "addresses", "-n", "shop"); own != all {
+		t.Errorf("-n of the only namespace: %+v, not %+v", own, all)
+	}
+	if none, other := run(t, &fakeCluster{}, "", "addresses"), run(t, c, "", "addresses", "-n", "other"); other != none {
+		t.Errorf("-n of another namespace: %+v, not %+v", other, none)
+	}
 	golden(t, "addresses/none.txt", run(t, &fakeCluster{}, "", "addresses").text())
 	c.fail = map[string]error{"Records": forbidden("servicerecords.fairlead.dev")}
 	golden(t, "addresses/forbidden.txt", run(t, c, "", "addresses").text())
