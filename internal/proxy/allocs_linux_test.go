@@ -1,3 +1,7 @@
+// The race detector allocates, and lets pools forget.
+
+//go:build !race
+
 package proxy
 
 import (

@@ -65,7 +65,7 @@ func serveChild(p *Proxy, offer *net.UnixListener) error {
 	if len(faults) > 0 {
 		return fmt.Errorf("setting: %+v", faults)
 	}
-	ctx, stop := context.WithCancel(context.Background()) //nolint:usetesting // this is a process, not a test
+	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	ended := make(chan error, 1)
 	go func() { ended <- p.Run(ctx, func(model.Key) {}) }()
@@ -98,7 +98,7 @@ type child struct {
 func startChild(t *testing.T, vip netip.Addr, member netip.AddrPort, inherit string) *child {
 	t.Helper()
 	c := &child{offer: filepath.Join(t.TempDir(), "s"), ended: make(chan error, 1)}
-	cmd := exec.Command(os.Args[0]) //nolint:noctx // it ends by itself or is killed below
+	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), childVIP+"="+vip.String(), childMember+"="+member.String(), childInherit+"="+inherit, childOffer+"="+c.offer)
 	var complaints strings.Builder
 	cmd.Stderr = &complaints
@@ -209,7 +209,7 @@ func newLoad(t *testing.T, at netip.AddrPort) *load {
 
 // visit is one client's connection.
 func visit(at netip.AddrPort) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patienceOfTests) //nolint:usetesting // it ends before its test
+	ctx, cancel := context.WithTimeout(context.Background(), patienceOfTests)
 	defer cancel()
 	c, err := netio.DialTCP(ctx, at)
 	if err != nil {

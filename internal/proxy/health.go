@@ -34,6 +34,26 @@ type health struct {
 	outlier     outlier
 }
 
+// standing is how fit for new traffic a member is.
+type standing int
+
+const (
+	down    standing = iota // says a check
+	ejected                 // says traffic
+	serving
+)
+
+func (h *health) standing() standing {
+	switch {
+	case h.down.Load():
+		return down
+	case h.ejected.Load():
+		return ejected
+	default:
+		return serving
+	}
+}
+
 // verdict is the result of one check.
 type verdict struct {
 	// cause is why it failed; empty: it did not.

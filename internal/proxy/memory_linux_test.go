@@ -1,3 +1,7 @@
+// The race detector needs memory of its own.
+
+//go:build !race
+
 package proxy
 
 import (

@@ -49,36 +49,47 @@ func (p checkPlan) spokenFor() bool {
 // as asked is said in the notes.
 func resolveMonitor(l model.Listener) (checkPlan, []model.PortError) {
 	m := l.Pool.Monitor
-	note := func(reason, format string, args ...any) (checkPlan, []model.PortError) {
-		return checkPlan{}, []model.PortError{{Port: l.Port, Reason: reason, Message: fmt.Sprintf(format, args...)}}
+	note := func(reason, message string) (checkPlan, []model.PortError) {
+		return checkPlan{}, []model.PortError{{Port: l.Port, Reason: reason, Message: message}}
 	}
-	switch m.Type {
-	case "":
+	if m.Type == "" {
 		return checkPlan{}, nil
-	case checkTCP, checkHTTP:
-		if l.Port.Protocol == model.UDP && m.Port == 0 {
-			return note(HealthMonitorNotSupported,
-				"a UDP port answers no %s check, so the members of port %d are not checked: name a port for the health monitor", m.Type, l.Port.Number)
-		}
-	case checkUDP:
-		if l.Port.Protocol != model.UDP {
-			return note(HealthMonitorInvalid,
-				"a %s health monitor is for UDP ports, so the members of port %d are not checked: use TCP or HTTP", m.Type, l.Port.Number)
-		}
-	default:
-		return note(HealthMonitorInvalid, "the health monitor type %q is not known: use TCP, HTTP or UDP-CONNECT", m.Type)
+	}
+	if reason, message := unsuited(l); reason != "" {
+		return note(reason, message)
 	}
 	m = completedMonitor(m)
 	if m.Timeout > m.Delay || m.Timeout <= 0 || m.MaxRetries < 1 || m.MaxRetriesDown < 1 {
-		return note(HealthMonitorInvalid,
+		return note(HealthMonitorInvalid, fmt.Sprintf(
 			"the health monitor's timeout %v must be above zero and at most its delay %v, and its retries %d and %d at least 1: members are not checked",
-			m.Timeout, m.Delay, m.MaxRetries, m.MaxRetriesDown)
+			m.Timeout, m.Delay, m.MaxRetries, m.MaxRetriesDown))
 	}
 	p := checkPlan{monitor: m}
 	if m.Port == 0 {
 		p.header = l.Pool.ProxyProtocol
 	}
 	return p, nil
+}
+
+// unsuited says why a listener's members cannot be checked by its kind of
+// monitor; no reason: they can.
+func unsuited(l model.Listener) (reason, message string) {
+	kind, udp := l.Pool.Monitor.Type, l.Port.Protocol == model.UDP
+	switch kind {
+	case checkTCP, checkHTTP:
+		if udp && l.Pool.Monitor.Port == 0 {
+			return HealthMonitorNotSupported, fmt.Sprintf(
+				"a UDP port answers no %s check, so the members of port %d are not checked: name a port for the health monitor", kind, l.Port.Number)
+		}
+	case checkUDP:
+		if !udp {
+			return HealthMonitorInvalid, fmt.Sprintf(
+				"a %s health monitor is for UDP ports, so the members of port %d are not checked: use TCP or HTTP", kind, l.Port.Number)
+		}
+	default:
+		return HealthMonitorInvalid, fmt.Sprintf("the health monitor type %q is not known: use TCP, HTTP or UDP-CONNECT", kind)
+	}
+	return "", ""
 }
 
 // completedMonitor fills in what is open: dead within 18 s, back within 10 s.

@@ -185,24 +185,36 @@ func (s *service) choose(client netip.AddrPort, tried []*member, x link) *member
 // they are used all the same (fail open): checks may be wrong, an outage is
 // certain.
 func (s *service) usable(n *snapshot, tried []*member, now time.Time) []candidate {
-	usable, anyUp, anyIn := s.scratch[:0], false, false
-	for _, m := range n.members {
-		up := m.weight > 0 && !m.health.down.Load()
-		anyUp = anyUp || up
-		anyIn = anyIn || up && !m.health.ejected.Load() && !slices.Contains(tried, m.member)
-	}
 	slowStart := s.proxy.cfg.SlowStart
 	if n.hashes() {
 		slowStart = 0
 	}
+	usable, enough := s.scratch[:0], n.enough(tried)
 	for _, m := range n.members {
-		good := !m.health.down.Load() && (!anyIn || !m.health.ejected.Load())
-		if m.weight > 0 && (good || !anyUp) && !slices.Contains(tried, m.member) {
+		if m.weight > 0 && m.health.standing() >= enough && !slices.Contains(tried, m.member) {
 			usable = append(usable, candidate{m.member, m.weight * m.health.share(slowStart, now)})
 		}
 	}
 	s.scratch = usable
 	return usable
+}
+
+// enough returns the standing that a member needs to get new traffic. Those that
+// have just been tried count as well before the ones that are down are used.
+func (n *snapshot) enough(tried []*member) standing {
+	best := down
+	for _, m := range n.members {
+		if m.weight == 0 {
+			continue
+		}
+		switch at := m.health.standing(); {
+		case at == serving && !slices.Contains(tried, m.member):
+			return serving
+		case at > down:
+			best = ejected
+		}
+	}
+	return best
 }
 
 // hashes tells whether members are chosen by the client's address.
