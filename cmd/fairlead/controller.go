@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,7 +16,6 @@ import (
 	"github.com/fairlead-lb/fairlead/internal/controller"
 	"github.com/fairlead-lb/fairlead/internal/ipam"
 	"github.com/fairlead-lb/fairlead/internal/kube"
-	"github.com/fairlead-lb/fairlead/internal/model"
 	"github.com/fairlead-lb/fairlead/internal/provider"
 	"github.com/fairlead-lb/fairlead/internal/provider/local"
 	"github.com/fairlead-lb/fairlead/internal/proxy"
@@ -69,11 +67,7 @@ func runController(ctx context.Context, f clusterFlags) error {
 	if err != nil {
 		return err
 	}
-	cluster, err := connect(f, cfg, log)
-	if err != nil {
-		return err
-	}
-	return serve(ctx, cluster, cfg, log)
+	return serve(ctx, f, cfg, log)
 }
 
 func readConfig(path string) (config.Config, error) {
@@ -92,7 +86,7 @@ func readConfig(path string) (config.Config, error) {
 	return cfg, nil
 }
 
-func connect(f clusterFlags, cfg config.Config, log *slog.Logger) (*kube.Client, error) {
+func connect(f clusterFlags, cfg config.Config, log *slog.Logger, identity string) (*kube.Client, error) {
 	rest, err := kube.LoadConfig(f.kubeconfig, f.context)
 	if err != nil {
 		return nil, err
@@ -111,7 +105,7 @@ func connect(f clusterFlags, cfg config.Config, log *slog.Logger) (*kube.Client,
 		MetricsAddress: addressOrOff(cfg.Metrics.Address), MetricsSecure: cfg.Metrics.Secure,
 		HealthAddress: addressOrOff(cfg.Health.Address),
 		LeaderElection: kube.LeaderElection{
-			Elect: cfg.LeaderElection.Enabled, LeaseName: cfg.LeaderElection.Name,
+			Elect: cfg.LeaderElection.Enabled, LeaseName: cfg.LeaderElection.Name, Identity: identity,
 			LeaseDuration: cfg.LeaderElection.LeaseDuration,
 			RenewDeadline: cfg.LeaderElection.RenewDeadline,
 			RetryPeriod:   cfg.LeaderElection.RetryPeriod,
@@ -128,8 +122,8 @@ func addressOrOff(address string) string {
 	return address
 }
 
-// serve joins providers, controller and cluster, and runs them.
-func serve(ctx context.Context, cluster *kube.Client, cfg config.Config, log *slog.Logger) error {
+// serve makes the providers, and leads as long and as often as it can.
+func serve(ctx context.Context, f clusterFlags, cfg config.Config, log *slog.Logger) error {
 	providers, err := newProviders(cfg, log)
 	if err != nil {
 		return err
@@ -138,67 +132,32 @@ func serve(ctx context.Context, cluster *kube.Client, cfg config.Config, log *sl
 	if err != nil {
 		return fmt.Errorf("reading local.pools: %w", err)
 	}
-	changes := kube.NewChanges()
-	c := controller.New(controller.Config{
-		Log: log, Reader: cluster, Writer: cluster, Ledger: cluster,
-		Providers: providers, Default: cfg.DefaultProvider,
-		Observe: cfg.Mode == config.Observe, Pools: []ipam.Pool{pool},
-		ReleaseDelay: cfg.Addresses.ReleaseDelay, Resync: cfg.ResyncPeriod,
-		Now: time.Now, Standby: cluster.Standby, Changes: changes,
-	})
-	if err := cluster.AddReadyCheck("services", c.Ready); err != nil {
-		return err
-	}
-	if err := cluster.AddReadyCheck("shutdown", ctx.Err); err != nil {
-		return err
-	}
-	ctx, stop := delayed(ctx, cfg.Shutdown.Delay)
+	path, stop := newDataPath(ctx, cfg.Shutdown.Delay, providers)
 	defer stop()
-	var last drains
-	background := []func(context.Context) error{c.ExpireReservations}
-	for _, p := range providers {
-		background = append(background, last.run(p, changes))
-	}
-	err = cluster.Run(ctx, kube.Loop{
-		Workers: cfg.Workers, Start: c.Start, Reconcile: c.Reconcile,
-		Background: background, Changes: changes,
-	})
-	last.open.Wait()
-	return err
-}
-
-// delayed returns a context that ends a while after ctx, so that who asks
-// readiness can turn away before anything stops.
-func delayed(ctx context.Context, delay time.Duration) (context.Context, context.CancelFunc) {
-	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(delay, cancel) })
-	return later, func() { stop(); cancel() }
-}
-
-// drains are the providers that still bring their last connections to an end.
-type drains struct{ open sync.WaitGroup }
-
-// run runs a provider for as long as this process leads. A provider that takes
-// longer to end goes on beside: it listens no more, so the lease must not wait
-// for it, and the next leader not for the lease.
-func (d *drains) run(p provider.Provider, changes chan<- model.Key) func(context.Context) error {
-	return func(ctx context.Context) error {
-		ended := make(chan error, 1)
-		d.open.Go(func() {
-			ended <- p.Run(ctx, func(k model.Key) {
-				select {
-				case changes <- k:
-				case <-ctx.Done():
-				}
-			})
-		})
-		select {
-		case err := <-ended:
+	identity := newIdentity()
+	for {
+		err := path.term(ctx, func() (*kube.Client, error) { return connect(f, cfg, log, identity) }, controller.Config{
+			Log: log, Providers: providers, Default: cfg.DefaultProvider,
+			Observe: cfg.Mode == config.Observe, Pools: []ipam.Pool{pool},
+			ReleaseDelay: cfg.Addresses.ReleaseDelay, Resync: cfg.ResyncPeriod,
+			Now: time.Now, Changes: path.changes,
+		}, cfg.Workers)
+		if !path.goesOn(err) {
+			path.open.Wait()
 			return err
-		case <-ctx.Done():
-			return nil
 		}
+		log.WarnContext(ctx, "lost the cluster; what is served goes on as it was", slog.Any("error", err))
+		path.pause(cfg.LeaderElection.RetryPeriod)
 	}
+}
+
+// newIdentity names this process in the Lease.
+func newIdentity() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s_%d_%d", host, os.Getpid(), time.Now().UnixNano())
 }
 
 func newProviders(cfg config.Config, log *slog.Logger) (map[string]provider.Provider, error) {

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
@@ -59,7 +60,11 @@ type Options struct {
 
 // LeaderElection is the timing of the Lease (coordination.k8s.io/v1).
 type LeaderElection struct {
-	Elect         bool
+	Elect bool
+	// Identity names this process in the Lease. Whoever comes back with the
+	// same one, after the API server was away, need not wait for the end of
+	// its own old lease.
+	Identity      string
 	LeaseName     string
 	LeaseDuration time.Duration
 	RenewDeadline time.Duration
@@ -101,13 +106,30 @@ func New(o Options) (*Client, error) {
 	config := rest.CopyConfig(o.Config)
 	config.QPS = -1
 	config.UserAgent = FieldManager + "-controller"
-	m, err := manager.New(config, managerOptions(o, scheme))
+	options := managerOptions(o, scheme)
+	if options.LeaderElectionResourceLockInterface, err = newLock(o, config); err != nil {
+		return nil, err
+	}
+	m, err := manager.New(config, options)
 	if err != nil {
 		return nil, fmt.Errorf("preparing the Kubernetes client: %w", err)
 	}
 	c := &Client{options: o, manager: m, client: m.GetClient(), listed: make(chan struct{})}
 	c.events = newEvents(c.client, o.Log)
 	return c, nil
+}
+
+// newLock returns the Lease under our own identity, or nil without election.
+func newLock(o Options, config *rest.Config) (resourcelock.Interface, error) {
+	if !o.Elect {
+		return nil, nil
+	}
+	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, o.Namespace, o.LeaseName,
+		resourcelock.ResourceLockConfig{Identity: o.Identity}, config, o.RenewDeadline)
+	if err != nil {
+		return nil, fmt.Errorf("preparing the lease: %w", err)
+	}
+	return lock, nil
 }
 
 func managerOptions(o Options, scheme *runtime.Scheme) manager.Options {

@@ -53,6 +53,8 @@ type Loop struct {
 	Reconcile func(ctx context.Context, key model.Key) (time.Duration, error)
 	// Background runs beside, as leader, until ctx ends.
 	Background []func(ctx context.Context) error
+	// Standby is called when the first lists are in and another process leads.
+	Standby func(ctx context.Context) error
 	// Changes are keys to reconcile for reasons outside of the API.
 	Changes <-chan model.Key
 }
@@ -67,7 +69,7 @@ func (c *Client) Run(ctx context.Context, loop Loop) error {
 	if err := c.addController(loop, started); err != nil {
 		return explained(err)
 	}
-	if err := c.manager.Add(synced{c}); err != nil {
+	if err := c.manager.Add(synced{c, loop.Standby}); err != nil {
 		return fmt.Errorf("adding a background task: %w", err)
 	}
 	runnables := append(slices.Clone(loop.Background), c.runEvents, c.starter(loop, started))
@@ -112,7 +114,10 @@ func runUntil(ctx context.Context, run func(context.Context) error, begun <-chan
 
 // synced notes that the first lists are in and that the Lease was not to be had
 // at once, so that another process leads.
-type synced struct{ client *Client }
+type synced struct {
+	client  *Client
+	standby func(ctx context.Context) error
+}
 
 // Start implements manager.Runnable. Whoever finds the Lease free gets it with
 // the first try; to be a standby takes one more.
@@ -124,6 +129,7 @@ func (s synced) Start(ctx context.Context) error {
 	select {
 	case <-time.After(s.client.options.RetryPeriod):
 		s.client.waits.Store(true)
+		return s.standby(ctx)
 	case <-s.client.manager.Elected():
 	case <-ctx.Done():
 	}
@@ -175,6 +181,7 @@ func (c *Client) index(ctx context.Context) error {
 }
 
 func (c *Client) addController(loop Loop, started <-chan struct{}) error {
+	again := true
 	b := builder.ControllerManagedBy(c.manager).Named("service").
 		For(&corev1.Service{}).
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(serviceOfSlice)).
@@ -182,6 +189,8 @@ func (c *Client) addController(loop Loop, started <-chan struct{}) error {
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(c.allServices), builder.WithPredicates(nodeChanges())).
 		WatchesRawSource(changes(loop.Changes)).
 		WithOptions(controller.Options{
+			// One process may lead several times, one after the other.
+			SkipNameValidation:      &again,
 			MaxConcurrentReconciles: loop.Workers,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
 		})

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -245,4 +246,16 @@ func (p *program) counter(name string, labels ...string) (float64, error) {
 		}
 	}
 	return sum, nil
+}
+
+// logged waits until the controller's log holds a message.
+func (p *program) logged(t *testing.T, message string) {
+	t.Helper()
+	eventually(t, "the log says "+message, func() error {
+		text, err := os.ReadFile(p.log)
+		if err == nil && !strings.Contains(string(text), message) {
+			err = errors.New("it does not")
+		}
+		return err
+	})
 }
