@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"io"
 	"net"
 	"net/netip"
@@ -97,6 +98,33 @@ func TestTC11RetryKeepsPayload(t *testing.T) {
 	want := append(appendHeader(nil, model.ProxyV2, x.from, netio.Local(server), nil), "payload"...)
 	if got := read(t, peer, len(want)); got != string(want) {
 		t.Errorf("the second member got %q, want %q", got, want)
+	}
+}
+
+// TestEndWhileConnecting: a session that ends when the member has just been
+// connected to resets the member, and tries no other.
+func TestEndWhileConnecting(t *testing.T) {
+	_, server := tcpPair(t)
+	ended := make(chan error, 1)
+	at := backend(t, func(c *net.TCPConn) {
+		_, err := io.Copy(io.Discard, c)
+		ended <- err
+	})
+	svc := newService(New(Config{}), model.Key{}, listener(tcpPort(8080), at))
+	svc.apply(listener(tcpPort(8080), at))
+	x := newSession(t.Context(), svc, server)
+	// This is the moment within end when the reason is there and the context
+	// has not been cancelled.
+	x.outcome.Store(uint32(ReasonDrain))
+	again, err := x.open(svc.at(0), time.Now().Add(patienceOfTests))
+	if again || !errors.Is(err, errEnded) {
+		t.Errorf("open returned %v, %v; want no other try and %v", again, err, errEnded)
+	}
+	if x.upstream != nil {
+		t.Error("the session still has a connection to the member")
+	}
+	if err := <-ended; netio.CauseOf(err) != netio.WasReset {
+		t.Errorf("the member's connection ended with %v, want a reset", err)
 	}
 }
 

@@ -27,6 +27,9 @@ const (
 	watchAfter = 5 * time.Millisecond
 )
 
+// errEnded says that a session ended while a member was being connected to.
+var errEnded = errors.New("the session has ended")
+
 // session is one client connection and its connection to a member.
 type session struct {
 	service *service
@@ -150,7 +153,7 @@ func (x *session) open(m *member, until time.Time) (again bool, err error) {
 	x.mu.Unlock()
 	if x.reason() != ReasonNone {
 		x.drop(c)
-		return false, x.ctx.Err()
+		return false, errEnded // the context may not know it yet
 	}
 	if again, err := x.writeFirst(c); err != nil {
 		x.drop(c)
