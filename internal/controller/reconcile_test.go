@@ -385,3 +385,21 @@ func TestRefusedPortIsTold(t *testing.T) {
 		t.Errorf("condition %s is still there: %+v", status.PortsError, c)
 	}
 }
+
+// TestNothingNewIsNoNews: what changes no load balancer is not told as one that
+// was ensured.
+func TestNothingNewIsNoNews(t *testing.T) {
+	r := newRig(t, nil)
+	r.put(lb("web"))
+	r.settle()
+	told := len(r.cluster.Events())
+	r.cluster.Change(keyFor("web"), func(svc *corev1.Service) {
+		delete(svc.Annotations, "fairlead.dev/observed")
+		svc.Status.Conditions = nil
+	})
+	r.enqueue(keyFor("web"))
+	r.settle()
+	if events := r.cluster.Events(); len(events) != told {
+		t.Errorf("healing told %v", events[told:])
+	}
+}

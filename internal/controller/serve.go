@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fairlead-lb/fairlead/api/annotation"
 	"github.com/fairlead-lb/fairlead/internal/ipam"
@@ -38,8 +39,10 @@ type pass struct {
 	want        model.Balancer
 	plan        plan.Plan
 	observed    model.Observed
-	errors      []model.PortError
-	failure     error
+	// applied tells that the plan was carried out, and was not empty.
+	applied bool
+	errors  []model.PortError
+	failure error
 }
 
 // serve reads, decides and writes for one Service that is ours and wanted.
@@ -258,6 +261,7 @@ func (c *Controller) apply(ctx context.Context, p *pass) {
 		p.failure = fmt.Errorf("applying the plan for balancer %s: %w", p.key, err)
 		return
 	}
+	p.applied = true
 	p.errors = mergeErrors(p.errors, portErrors)
 	c.Log.InfoContext(ctx, "applied a plan", slog.String("service", p.key.String()), slog.String("step", p.plan.Summary()))
 	seen, err := p.provider.Observe(ctx, p.key)
@@ -327,7 +331,7 @@ func (c *Controller) report(ctx context.Context, p *pass) error {
 		in.Rival = kube.RivalOf(svc)
 	}
 	report := status.Of(in)
-	announce, before := p.announces(), programmed(svc)
+	news := (p.applied && p.announces()) || notProgrammed(svc)
 	said := kube.Said{Report: report, Annotations: map[string]string{annotation.Observed.Key(): p.fingerprint}}
 	if _, err := c.Writer.ApplyStatus(ctx, svc.DeepCopy(), said, now); err != nil {
 		return err
@@ -335,7 +339,7 @@ func (c *Controller) report(ctx context.Context, p *pass) error {
 	if !report.KeepRival {
 		m.rivalry = m.rivalry.say(report.Ingress)
 	}
-	c.tell(p, &m, report, (announce && !p.hold) || !before)
+	c.tell(p, &m, report, news)
 	c.remember(p.key, m)
 	c.addresses.wait(p.key, waits(p.verdict.Verdict))
 	return nil
@@ -346,9 +350,10 @@ func waits(v ipam.Verdict) bool {
 	return v.Reason != "" && (v.Reason != ipam.AddressAssigned || v.Partial || len(v.RefusedPorts) > 0)
 }
 
-func programmed(svc *corev1.Service) bool {
+// notProgrammed tells whether the Service says that it is not served as asked.
+func notProgrammed(svc *corev1.Service) bool {
 	cond := kube.FindCondition(svc, status.Programmed)
-	return cond != nil && cond.Status == "True"
+	return cond != nil && cond.Status == metav1.ConditionFalse
 }
 
 func statusInput(p *pass, published []status.Ingress) status.Input {
