@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -144,6 +146,37 @@ func TestUD18DontFragmentIsOff(t *testing.T) {
 		}
 		if got != unix.IP_PMTUDISC_DONT {
 			t.Errorf("IP_MTU_DISCOVER of the %s socket is %d, want %d", name, got, unix.IP_PMTUDISC_DONT)
+		}
+	}
+}
+
+// TestUD20Buffers: a UDP socket has as much room as this machine allows, which
+// the kernel doubles for its own needs (socket(7)).
+func TestUD20Buffers(t *testing.T) {
+	c, err := ListenUDP(netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	raw, err := c.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for option, file := range map[int]string{unix.SO_RCVBUF: "rmem_max", unix.SO_SNDBUF: "wmem_max"} {
+		text, err := os.ReadFile("/proc/sys/net/core/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		most, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got int
+		if cerr := raw.Control(func(fd uintptr) { got, err = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, option) }); cerr != nil || err != nil {
+			t.Fatal(cerr, err)
+		}
+		if want := 2 * min(most, udpBuffer); got != want {
+			t.Errorf("%s: %d bytes, want %d", file, got, want)
 		}
 	}
 }

@@ -39,6 +39,8 @@ func hanging(t *testing.T) netip.AddrPort {
 	return at
 }
 
+// TestTC13ClientFinWhileConnecting: a client that ends its stream while the
+// member is being connected to is served all the same (incident 18).
 func TestTC13ClientFinWhileConnecting(t *testing.T) {
 	r := newRig(t, Config{Random: func() uint64 { return 0 }})
 	member := backend(t, func(c *net.TCPConn) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,6 +60,8 @@ func TestTC01MemberHalfClose(t *testing.T) {
 	r.closedBy(tcpPort(8080), ReasonDone)
 }
 
+// TestTC02FinTimeout: a pair of which one side has ended does not live on for
+// an hour (incident 14).
 func TestTC02FinTimeout(t *testing.T) {
 	member := backend(t, func(c *net.TCPConn) {
 		_, _ = io.Copy(io.Discard, c) // the client's FIN; then this side stays open
@@ -134,6 +137,7 @@ func TestTC04MemberReset(t *testing.T) {
 	r.closedBy(tcpPort(8080), ReasonMemberReset)
 }
 
+// TestTC05BytesBeforeFin: a FIN overtakes no bytes, wherever they sit (incident 15).
 func TestTC05BytesBeforeFin(t *testing.T) {
 	const size = 4 << 20
 	member := backend(t, func(c *net.TCPConn) {
@@ -209,4 +213,64 @@ func TestTC07Idle(t *testing.T) {
 		}
 		mustReset(t, c)
 	})
+}
+
+// TestIncident17SpliceNeitherStallsNorHangs moves messages that are large enough
+// for splice back and forth: a stall of 200 ms in each of them, as a wrong flag
+// once caused, would take longer than the connection has.
+func TestIncident17SpliceNeitherStallsNorHangs(t *testing.T) {
+	r := newRig(t, Config{})
+	r.set(listener(tcpPort(8080), backend(t, func(c *net.TCPConn) { _, _ = io.Copy(c, c) })))
+	c := r.dial(8080)
+	const trips, size = 200, 50_000
+	sent := strings.Repeat("0123456789", size/10)
+	for range trips {
+		write(t, c, sent)
+		if got := read(t, c, size); got != sent {
+			t.Fatal("the message came back changed")
+		}
+	}
+}
+
+// TestIncident17CloseDuringSplice ends a connection while bytes are stuck on
+// their way to a member that does not read: both sides end at once.
+func TestIncident17CloseDuringSplice(t *testing.T) {
+	ended := make(chan struct{})
+	reads := make(chan struct{})
+	r := newRig(t, Config{DrainTimeout: -1})
+	r.set(listener(tcpPort(8080), backend(t, func(c *net.TCPConn) {
+		<-reads
+		_, err := io.Copy(io.Discard, c)
+		if netio.CauseOf(err) != netio.WasReset {
+			t.Errorf("the member's connection ended with %v, want a reset", err)
+		}
+		close(ended)
+	})))
+	c := r.dial(8080)
+	stuck := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(c, zeros{})
+		stuck <- err
+	}()
+	var before uint64
+	eventually(t, "no byte moves any more", func() bool {
+		now := r.port(tcpPort(8080)).Members[0].ToMember
+		still := now > 0 && now == before
+		before = now
+		return still
+	})
+	r.set()
+	if err := <-stuck; netio.CauseOf(err) != netio.WasReset {
+		t.Errorf("the client's write ended with %v, want a reset", err)
+	}
+	close(reads)
+	<-ended
+}
+
+// zeros is a stream without an end.
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) {
+	clear(b)
+	return len(b), nil
 }

@@ -131,7 +131,7 @@ func startChild(t *testing.T, vip netip.Addr, member netip.AddrPort, inherit str
 
 // TestTR03TR04Handover passes the sockets through a row of processes while
 // clients connect without a pause: every one of them is served. A connection
-// of the first process goes on, and that process ends with it.
+// of the first process goes on, and that process ends with it (incidents 26 and 41).
 func TestTR03TR04Handover(t *testing.T) {
 	vip := testAddress(t)
 	member := named(t, "a")

@@ -147,7 +147,7 @@ func TestPPW04HeaderForEachTry(t *testing.T) {
 }
 
 // TestPPW07LiveSwitch turns the header on and off: new connections follow,
-// established ones go on as they began.
+// established ones go on as they began (incident 47).
 func TestPPW07LiveSwitch(t *testing.T) {
 	r := newRig(t, Config{})
 	got := make(chan string, 10)
@@ -191,7 +191,7 @@ func TestPPW07LiveSwitch(t *testing.T) {
 }
 
 // TestPPH01ChecksSendAHeader: version 2 says LOCAL, version 1 has no such word
-// and names the check's own addresses.
+// and names the check's own addresses (incidents 2 and 10).
 func TestPPH01ChecksSendAHeader(t *testing.T) {
 	cases := map[string]struct {
 		reason  string

@@ -19,6 +19,8 @@ import (
 	"github.com/fairlead-lb/fairlead/internal/model"
 )
 
+// TestHC02Monitors says what can be checked and how; members of a UDP port are
+// never left unchecked in silence (incident 45).
 func TestHC02Monitors(t *testing.T) {
 	tcp := model.Monitor{Type: "TCP", Delay: 5 * time.Second, Timeout: 3 * time.Second, MaxRetries: 2, MaxRetriesDown: 3}
 	with := func(change func(*model.Monitor)) model.Monitor {
@@ -265,6 +267,7 @@ func TestHC06RefusedTrafficChecksAtOnce(t *testing.T) {
 	})
 }
 
+// TestHC07CheckConnectsAndResets: and PPH-05, so no TIME_WAIT is left here.
 func TestHC07CheckConnectsAndResets(t *testing.T) {
 	got := make(chan error, 10)
 	member := backend(t, func(c *net.TCPConn) {
@@ -337,7 +340,7 @@ func TestHC14DownIsLeft(t *testing.T) {
 	eventually(t, "the member is up again", func() bool { return r.healthOf(at).State == model.MemberUp })
 }
 
-// TestHC13ChangedCheck keeps the state until the new check has spoken.
+// TestHC13ChangedCheck keeps the state until the new check has spoken (incident 44).
 func TestHC13ChangedCheck(t *testing.T) {
 	s := testService(t, Config{}, func(l *model.Listener) { l.Pool.Monitor = model.Monitor{Type: "TCP"} }, 2)
 	m := s.snapshot.Load().members[0].member
@@ -372,7 +375,7 @@ func TestConnectErrorsAreShown(t *testing.T) {
 	}
 }
 
-// TestHeaderHint has a member hang up after the PROXY header, and then learn.
+// TestHeaderHint has a member hang up after the PROXY header, and then learn (incident 50).
 func TestHeaderHint(t *testing.T) {
 	var learned atomic.Bool
 	member := backend(t, func(c *net.TCPConn) {

@@ -209,7 +209,7 @@ func TestTL05Budget(t *testing.T) {
 }
 
 // TestTL05OutOfFiles takes every file descriptor of the process away while a
-// client waits: the listener must neither spin nor end.
+// client waits: the listener must neither spin nor end (incident 49).
 func TestTL05OutOfFiles(t *testing.T) {
 	r := newRig(t, Config{})
 	member := named(t, "a")

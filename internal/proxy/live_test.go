@@ -17,7 +17,7 @@ import (
 )
 
 // TestTR01UnchangedSocket changes everything about a listener but its port:
-// the socket is the same one, and the connection on it lives on.
+// the socket is the same one, and the connection on it lives on (incident 26).
 func TestTR01UnchangedSocket(t *testing.T) {
 	r := newRig(t, Config{})
 	a, b := named(t, "a"), named(t, "b")
@@ -45,6 +45,8 @@ func (r *rig) socketOf(port uint16) *socket {
 	return r.sockets[socketID{r.at(port), model.TCP}]
 }
 
+// TestTR02RemovedPortDrains: the connections of a removed port do not live on
+// for ever (incident 29).
 func TestTR02RemovedPortDrains(t *testing.T) {
 	r := newRig(t, Config{DrainTimeout: time.Second})
 	member := named(t, "a")

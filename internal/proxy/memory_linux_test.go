@@ -24,7 +24,7 @@ const idleBudget = 1 << 30 / 100_000
 // TestTB04IdleConnectionsAreCheap opens as many idle connections as the limit of
 // open files allows (three descriptors each here: the client's and the proxy's
 // two), and measures what each one more costs. Clients are bare descriptors and
-// members never accept, so what grows is the proxy's.
+// members never accept, so what grows is the proxy's (incident 27).
 func TestTB04IdleConnectionsAreCheap(t *testing.T) {
 	files, err := netio.OpenFiles()
 	if err != nil {

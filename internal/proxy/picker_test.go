@@ -191,7 +191,7 @@ func TestLB07ConsistentHash(t *testing.T) {
 }
 
 // TestLB08GoldenVectors must never change: another result reshuffles every
-// client at an upgrade, and makes proxies of two versions disagree.
+// client at an upgrade, and makes proxies of two versions disagree (incident 24).
 func TestLB08GoldenVectors(t *testing.T) {
 	mapped := func(i int) netip.AddrPort {
 		c := client(i)

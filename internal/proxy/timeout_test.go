@@ -50,7 +50,7 @@ func TestTT03OctaviasNumbers(t *testing.T) {
 }
 
 // TestTT04TT09AnyByteRefreshes is a download with a silent client, and an upload
-// to a silent member: both go on much longer than the time-outs.
+// to a silent member: both go on much longer than the time-outs (incident 30).
 func TestTT04TT09AnyByteRefreshes(t *testing.T) {
 	t.Parallel()
 	const steps, step, limit = 8, 200 * time.Millisecond, time.Second

@@ -115,7 +115,7 @@ func TestUD01OneSocketPerFlow(t *testing.T) {
 }
 
 // TestUD02RepliesFromTheDialledAddress uses connected clients: they see only
-// what comes from the address they asked.
+// what comes from the address they asked (incident 31).
 func TestUD02RepliesFromTheDialledAddress(t *testing.T) {
 	r := newRig(t, Config{})
 	r.set(listener(udpPort(5353), udpNamed(t, "a")))
@@ -133,6 +133,7 @@ func TestUD02RepliesFromTheDialledAddress(t *testing.T) {
 	}
 }
 
+// TestUD03IdleTimeout: a flow ends after its time-out and not before (incident 34).
 func TestUD03IdleTimeout(t *testing.T) {
 	r := newRig(t, Config{FlowTimeout: 300 * time.Millisecond})
 	r.set(listener(udpPort(5353), udpNamed(t, "a")))
@@ -176,7 +177,7 @@ func TestUD03IdleTimeoutOfOneListener(t *testing.T) {
 }
 
 // TestUD04FirstDatagram ends flows so fast that nearly every datagram begins
-// one: none may be lost on the way to the member.
+// one: none may be lost on the way to the member (incident 33).
 func TestUD04FirstDatagram(t *testing.T) {
 	got := make(chan string, 1000)
 	at := udpAddress(t)
@@ -195,6 +196,7 @@ func TestUD04FirstDatagram(t *testing.T) {
 	}
 }
 
+// TestUD05Boundaries: datagrams of every size stay what they were (incident 36).
 func TestUD05Boundaries(t *testing.T) {
 	r := newRig(t, Config{})
 	at := udpAddress(t)
@@ -218,6 +220,8 @@ func TestUD05Boundaries(t *testing.T) {
 	}
 }
 
+// TestUD06Refused: a refusal costs one datagram, and no client hears of it
+// (incident 35).
 func TestUD06Refused(t *testing.T) {
 	r := newRig(t, Config{Random: func() uint64 { return 0 }})
 	dead := udpAddress(t)
@@ -254,7 +258,7 @@ func TestUD06Refused(t *testing.T) {
 	}
 }
 
-// TestUD07RemovedMember removes and fails members under a steady sender.
+// TestUD07RemovedMember removes and fails members under a steady sender (incident 39).
 func TestUD07RemovedMember(t *testing.T) {
 	r := newRig(t, Config{Random: func() uint64 { return 0 }})
 	a, b := udpNamed(t, "a"), udpNamed(t, "b")
@@ -322,6 +326,8 @@ func TestUD08Draining(t *testing.T) {
 	}
 }
 
+// TestUD09UnchangedFlows: a change that leaves the member leaves the flow
+// (incident 40).
 func TestUD09UnchangedFlows(t *testing.T) {
 	r := newRig(t, Config{})
 	a, b := udpNamed(t, "a"), udpNamed(t, "b")
@@ -339,6 +345,7 @@ func TestUD09UnchangedFlows(t *testing.T) {
 	}
 }
 
+// TestUD10FlowLimit: a flood of flows ends none that is there (incident 38).
 func TestUD10FlowLimit(t *testing.T) {
 	r := newRig(t, Config{FlowLimit: 2})
 	r.set(listener(udpPort(5353), udpNamed(t, "a")))
@@ -352,9 +359,8 @@ func TestUD10FlowLimit(t *testing.T) {
 	}
 }
 
-// TestUD11SocketFailure lets opening a flow fail: that datagram is lost, and
-// nothing else.
-
+// TestUD11SocketFailure (incident 38) lets opening a flow fail: that datagram is
+// lost, and nothing else.
 func TestUD11SocketFailure(t *testing.T) {
 	r := newRig(t, Config{})
 	r.set(listener(udpPort(5353), udpNamed(t, "a")))
