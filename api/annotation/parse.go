@@ -71,11 +71,11 @@ type parser struct {
 // The first decides, also when it is wrong.
 func (p *parser) option(o Option, sources []source) {
 	first := sources[0]
+	r := o.read(first)
 	if p.in.Provider != "" && o.On(p.in.Provider).State != Supported {
-		p.problems = append(p.problems, notHonoured(o, first, p.in))
+		p.refuse(o, first, r)
 		return
 	}
-	r := o.read(first)
 	if m := o.fits(r.setting, p.in.Ports); r.set && m.what != "" {
 		r = invalid(m)
 	}
@@ -94,6 +94,22 @@ func (p *parser) option(o Option, sources []source) {
 	if r.set {
 		p.accept(o, r.setting)
 		p.problems = append(p.problems, unmatched(o, first, r.setting, p.in.Ports)...)
+	}
+}
+
+// refuse reports an option that the provider does not honour. Where it will
+// one day, a value that asks for nothing, or for what is done anyway, is no
+// reason to complain: old keys with old values come along with a takeover.
+func (p *parser) refuse(o Option, s source, r reading) {
+	planned := o.On(p.in.Provider).State == Planned
+	switch {
+	case planned && r.isInvalid():
+		p.problems = append(p.problems, invalidValue(o, s, r.mistake, standing{blocked: o.Exposure && p.in.New}))
+	case planned && !r.set && r.kind != "":
+		p.problems = append(p.problems, readOtherwise(o, s, r))
+	case planned && (!r.set || r.setting.text == o.Default):
+	default:
+		p.problems = append(p.problems, notHonoured(o, s, p.in))
 	}
 }
 

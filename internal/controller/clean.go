@@ -150,10 +150,27 @@ func (c *Controller) ignore(ctx context.Context, key model.Key, svc *corev1.Serv
 	// A load balancer Service without our finalizer and record was given to
 	// somebody else, and what serves it with it.
 	released := svc != nil && svc.Spec.Type == corev1.ServiceTypeLoadBalancer
-	if c.Observe || released || !c.isLeftover(key) {
+	if c.Observe || released {
 		return nil
 	}
+	if err := c.sweep(ctx, key); err != nil {
+		return err
+	}
+	if len(c.addresses.holds(key)) > 0 {
+		c.addresses.release(key, c.Now(), 0)
+		c.enqueue(ctx, c.addresses.waiting())
+	}
+	return nil
+}
+
+// sweep removes what a backend may still hold for a key: what it held when we
+// started, and what this process itself still serves after a release.
+func (c *Controller) sweep(ctx context.Context, key model.Key) error {
+	leftover := c.isLeftover(key)
 	for _, name := range slices.Sorted(maps.Keys(c.Providers)) {
+		if !leftover && !c.Providers[name].Traits().Ephemeral {
+			continue
+		}
 		if err := c.removeFrom(ctx, name, key); err != nil {
 			return err
 		}

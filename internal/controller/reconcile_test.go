@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fairlead-lb/fairlead/internal/kube"
 	"github.com/fairlead-lb/fairlead/internal/kube/kubetest"
@@ -401,5 +402,35 @@ func TestNothingNewIsNoNews(t *testing.T) {
 	r.settle()
 	if events := r.cluster.Events(); len(events) != told {
 		t.Errorf("healing told %v", events[told:])
+	}
+}
+
+// TestReleasedAndDeleted: a Service that was given back under a running
+// controller, and is deleted later, leaves neither a listener nor an address.
+func TestReleasedAndDeleted(t *testing.T) {
+	r := newRig(t, nil)
+	r.ephemeral = true
+	r.restart()
+	r.put(lb("web"))
+	r.settle()
+	r.cluster.DropRecord(keyFor("web"))
+	r.cluster.Change(keyFor("web"), func(svc *corev1.Service) {
+		svc.Finalizers = nil
+		metav1.SetMetaDataAnnotation(&svc.ObjectMeta, "fairlead.dev/paused", "true")
+	})
+	r.enqueue(keyFor("web"))
+	r.settle()
+	if o, err := r.backends["local"].Observe(t.Context(), keyFor("web")); err != nil || !o.Exists {
+		t.Fatalf("the release stopped what it leaves standing: %+v, %v", o, err)
+	}
+	r.delete("web")
+	r.enqueue(keyFor("web"))
+	r.put(lb("next", annotated("address", "203.0.113.1")))
+	r.settle()
+	if o, err := r.backends["local"].Observe(t.Context(), keyFor("web")); err != nil || o.Exists {
+		t.Errorf("it is still served: %+v, %v", o, err)
+	}
+	if have := kube.AddressesOf(r.cluster.Service(keyFor("next"))); fmt.Sprint(have) != "[203.0.113.1]" {
+		t.Errorf("the next one who asks for the address got %v", have)
 	}
 }
