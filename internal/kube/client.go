@@ -100,7 +100,7 @@ func New(o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctrllog.SetLogger(logr.FromSlogHandler(o.Log.Handler()))
+	ctrllog.SetLogger(logr.FromSlogHandler(libraryLog{o.Log.Handler()}))
 	// Requests are bounded by the workers and by the API server's priority
 	// and fairness, not by a token bucket in the client.
 	config := rest.CopyConfig(o.Config)
@@ -136,7 +136,7 @@ func managerOptions(o Options, scheme *runtime.Scheme) manager.Options {
 	consistent := true
 	return manager.Options{
 		Scheme: scheme,
-		Logger: logr.FromSlogHandler(o.Log.Handler()),
+		Logger: logr.FromSlogHandler(libraryLog{o.Log.Handler()}),
 		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
 			&v1alpha1.ServiceRecord{}:      {Namespaces: map[string]cache.Config{o.Namespace: {}}},
 			&v1alpha1.AddressReservation{}: {Namespaces: map[string]cache.Config{o.Namespace: {}}},

@@ -172,7 +172,7 @@ func unsupported(p model.Port, src Source) model.PortError {
 	return model.PortError{
 		Port:    p,
 		Reason:  "ProtocolNotSupported",
-		Message: fmt.Sprintf("provider %s serves %s only", src.Provider, strings.Join(names, " and ")),
+		Message: fmt.Sprintf("provider %s serves %s only; take the port out of the Service, or serve it by another provider", src.Provider, strings.Join(names, " and ")),
 	}
 }
 
