@@ -23,8 +23,8 @@ const idleBudget = 1 << 30 / 100_000
 
 // TestTB04IdleConnectionsAreCheap opens as many idle connections as the limit of
 // open files allows (three descriptors each here: the client's and the proxy's
-// two), and measures what each one more costs. Clients are bare descriptors and
-// members never accept, so what grows is the proxy's (incident 27).
+// two), has each carry a byte, and measures what one more costs. Clients are bare
+// descriptors and members never accept, so what grows is the proxy's (incident 27).
 func TestTB04IdleConnectionsAreCheap(t *testing.T) {
 	files, err := netio.OpenFiles()
 	if err != nil {
@@ -57,15 +57,19 @@ func TestTB04IdleConnectionsAreCheap(t *testing.T) {
 	}()
 	open := func(n int) memory {
 		for len(clients) < n {
-			clients = append(clients, connectBare(t, r.at(8080)))
-		}
-		eventually(t, "all connections idle", func() bool {
-			s := r.port(tcpPort(8080))
-			active := uint64(0)
-			for _, m := range s.Members {
-				active += m.Active
+			fd := connectBare(t, r.at(8080))
+			clients = append(clients, fd)
+			if _, err := syscall.Write(fd, []byte("x")); err != nil {
+				t.Fatal(err)
 			}
-			return active == uint64(n)
+		}
+		eventually(t, "every connection has carried its byte", func() bool {
+			s := r.port(tcpPort(8080))
+			carried := uint64(0)
+			for _, m := range s.Members {
+				carried += m.ToMember
+			}
+			return carried == uint64(n)
 		})
 		return measure(t)
 	}
