@@ -33,8 +33,14 @@ const (
 	ExitUsage = 2
 )
 
-// pluginName is what kubectl calls the program when it is installed as a plugin.
-const pluginName = "kubectl-fairlead"
+// What people type to run the program.
+const (
+	programName = "fairlead"
+	// pluginName is what kubectl calls the program when it is installed as a plugin.
+	pluginName = "kubectl-fairlead"
+	// pluginWords is what people type then.
+	pluginWords = "kubectl fairlead"
+)
 
 // Streams are where a command reads and writes.
 type Streams struct {
@@ -48,6 +54,8 @@ type world struct {
 	Streams
 	now  func() time.Time
 	open func(kube.UserOptions) (*access, error)
+	// program is what people type to run this program.
+	program string
 }
 
 // New returns the root command with every command for people. Further commands
@@ -74,7 +82,20 @@ func Execute(ctx context.Context, root *cobra.Command) int {
 	return exit.code
 }
 
-func newRoot(w world, program string) *cobra.Command {
+// newRoot returns the root command of a program whose file is named file.
+func newRoot(w world, file string) *cobra.Command {
+	plugin := strings.TrimSuffix(file, ".exe") == pluginName
+	if w.program = programName; plugin {
+		w.program = pluginWords
+	}
+	open := w.open
+	w.open = func(o kube.UserOptions) (*access, error) {
+		a, err := open(o)
+		if a != nil {
+			a.program = w.program
+		}
+		return a, err
+	}
 	root := &cobra.Command{
 		Use:   "fairlead",
 		Short: "Load balancers for Services of type LoadBalancer",
@@ -96,7 +117,7 @@ func newRoot(w world, program string) *cobra.Command {
 		getCommand(w), describeCommand(w), waitCommand(w), planCommand(w), releaseCommand(w),
 		addressesCommand(w), explainCommand(w), configCommand(w), versionCommand(w),
 	)
-	if strings.TrimSuffix(program, ".exe") == pluginName {
+	if plugin {
 		becomePlugin(root)
 	}
 	return root
@@ -105,14 +126,16 @@ func newRoot(w world, program string) *cobra.Command {
 // becomePlugin has the help speak of "kubectl fairlead".
 func becomePlugin(root *cobra.Command) {
 	root.Use = pluginName
-	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl fairlead"}
+	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: pluginWords}
 	for _, c := range root.Commands() {
 		speakAsPlugin(c)
 	}
 }
 
 func speakAsPlugin(cmd *cobra.Command) {
-	cmd.Example = strings.ReplaceAll(cmd.Example, "  fairlead ", "  kubectl fairlead ")
+	for _, before := range []string{"  ", "&& ", "| "} {
+		cmd.Example = strings.ReplaceAll(cmd.Example, before+programName+" ", before+pluginWords+" ")
+	}
 	for _, c := range cmd.Commands() {
 		speakAsPlugin(c)
 	}

@@ -56,6 +56,8 @@ type access struct {
 	surroundings
 	ledger
 	editor
+	// program is what people type to run this program.
+	program string
 }
 
 func openCluster(o kube.UserOptions) (*access, error) {
@@ -63,7 +65,7 @@ func openCluster(o kube.UserOptions) (*access, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &access{user, user, user, user}, nil
+	return &access{services: user, surroundings: user, ledger: user, editor: user}, nil
 }
 
 // clusterFlags are the flags of a command that reads a cluster.
@@ -113,7 +115,7 @@ func find(ctx context.Context, a *access, arg string) (*corev1.Service, error) {
 		return nil, err
 	}
 	if svc == nil {
-		return nil, fmt.Errorf("service %q is not in namespace %q; \"fairlead get -A\" lists those that are served", key.Name, key.Namespace)
+		return nil, fmt.Errorf("service %q is not in namespace %q; \"%s get -A\" lists those that are served", key.Name, key.Namespace, a.program)
 	}
 	return svc, nil
 }

@@ -30,7 +30,7 @@ func configCommand(w world) *cobra.Command {
 				file, args = args[0], nil
 			}
 			if file == "" || len(args) > 0 {
-				return usage("name one file: fairlead config check -f FILE")
+				return usage("name one file: %s config check -f FILE", w.program)
 			}
 			return checkConfig(w, file)
 		},

@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -166,6 +169,87 @@ func TestDescribe(t *testing.T) {
 			c := &fakeCluster{services: []corev1.Service{tc.service}, slices: tc.slices, fail: tc.fail, records: tc.records, events: tc.events}
 			golden(t, "describe/"+name+".txt", run(t, c, "", "describe", "svc/web").text())
 		})
+	}
+}
+
+// shopAndYard have two Services of ours in one namespace, one in another, and
+// one that is not ours.
+func shopAndYard() *fakeCluster {
+	labelled := func(s *corev1.Service) { s.Labels = map[string]string{"tier": "edge"} }
+	at := func(s *corev1.Service) {
+		for i := range s.Status.Conditions {
+			s.Status.Conditions[i].LastTransitionTime = metav1.NewTime(noon().Add(-3 * time.Minute))
+		}
+	}
+	return &fakeCluster{
+		services: []corev1.Service{
+			serviceNamed("api", labelled),
+			serviceNamed("foreign", func(s *corev1.Service) { s.Spec.LoadBalancerClass = new("example.com/other") }),
+			serviceNamed("web", served(status.Input{}), at),
+			serviceNamed("yard", labelled, func(s *corev1.Service) { s.Namespace = "yard" }, served(status.Input{}), at),
+		},
+		slices: []discoveryv1.EndpointSlice{sliceOf("web", stateReady)},
+	}
+}
+
+func TestDescribeSelects(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		args   []string
+	}{
+		"several":        {reason: "without a name: all of the namespace that are ours"},
+		"named":          {reason: "in the order of the arguments", args: []string{"svc/web", "svc/api"}},
+		"everywhere":     {reason: "by labels in all namespaces, as data", args: []string{"-A", "-l", "tier=edge", "-o", "json"}},
+		"yaml":           {reason: "one Service as data", args: []string{"web", "-o", "yaml"}},
+		"wide":           {reason: "conditions with their times, members with their weights", args: []string{"web", "-o", "wide"}},
+		"none-selected":  {reason: "nothing is ours", args: []string{"-l", "tier=none"}},
+		"name-and-label": {reason: "usage", args: []string{"web", "-l", "tier=edge"}},
+		"bad-labels":     {reason: "usage", args: []string{"-l", "=="}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			golden(t, "describe/"+name+".txt", run(t, shopAndYard(), "", append([]string{"describe"}, tc.args...)...).text())
+		})
+	}
+}
+
+func TestDescribeNotesWhatTheControllerAdds(t *testing.T) {
+	served := served(status.Input{
+		Note: "No node may take traffic: all are excluded by a label.",
+		Observed: model.Observed{Health: []model.PortHealth{{
+			Port: model.Port{Protocol: model.TCP, Number: 80}, At: []netip.AddrPort{netip.MustParseAddrPort("127.77.0.4:10080")},
+		}}},
+	})
+	c := &fakeCluster{services: []corev1.Service{serviceNamed("web", served)}, slices: []discoveryv1.EndpointSlice{sliceOf("web", stateReady)}}
+	got := run(t, c, "", "describe", "web")
+	_, end, _ := strings.Cut(got.out, "\n\nNothing")
+	if want := " is wrong.\nNote:   No node may take traffic: all are excluded by a label.\n"; end != want || got.code != ExitOK {
+		t.Errorf("it ended with %q, exit code %d", end, got.code)
+	}
+}
+
+func TestFurtherSentences(t *testing.T) {
+	message := "Served at 192.0.2.1,2001:db8::1. TCP/80 has no ready endpoints; check it. Member 10.0.0.1:80 refuses e.g. all. 2 more do."
+	want := []string{"TCP/80 has no ready endpoints; check it.", "Member 10.0.0.1:80 refuses e.g. all.", "2 more do."}
+	if diff := cmp.Diff(want, furtherSentences(message)); diff != "" {
+		t.Errorf("sentences (-want +got):\n%s", diff)
+	}
+	if got := furtherSentences("Served at 192.0.2.1."); got != nil {
+		t.Errorf("nothing more was said than %v", got)
+	}
+}
+
+// TestHintsSpeakAsThePlugin: what a plugin tells people to type works.
+func TestHintsSpeakAsThePlugin(t *testing.T) {
+	outdated := &fakeCluster{services: []corev1.Service{serviceNamed("web", served(status.Input{}), annotated("fairlead.dev/proxy-protocol", "v2"))}}
+	for _, args := range [][]string{
+		{"describe", "web"}, {"describe", "none"}, {"get", "pods"}, {"config", "check"}, {"explain", "nothing-like-it"}, {"plan"}, {"nonsense"},
+	} {
+		plain, plugin := run(t, outdated, "", args...), runAs(t, "kubectl-fairlead", outdated, "", args...)
+		want := strings.NewReplacer("\"fairlead ", "\"kubectl fairlead ", ": fairlead ", ": kubectl fairlead ").Replace(plain.text())
+		if diff := cmp.Diff(want, plugin.text()); diff != "" || want == plain.text() {
+			t.Errorf("%v (-want +got):\n%s", args, diff)
+		}
 	}
 }
 

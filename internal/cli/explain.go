@@ -27,7 +27,7 @@ func explainCommand(w world) *cobra.Command {
 			}
 			o, ok := optionOf(args[0])
 			if !ok {
-				return unknownOption(args[0])
+				return unknownOption(w, args[0])
 			}
 			fmt.Fprint(w.Out, annotation.Explain(o))
 			return nil
@@ -53,7 +53,7 @@ func optionNames() []string {
 	return names
 }
 
-func unknownOption(typed string) error {
+func unknownOption(w world, typed string) error {
 	words := optionNames()
 	for _, o := range annotation.Table() {
 		words = append(words, o.Keys()...)
@@ -61,5 +61,5 @@ func unknownOption(typed string) error {
 	if near := annotation.Nearest(typed, words); near != "" {
 		return fmt.Errorf("nobody knows the option %q; did you mean %q?", typed, near)
 	}
-	return fmt.Errorf("nobody knows the option %q; \"fairlead explain\" lists those that are known", typed)
+	return fmt.Errorf("nobody knows the option %q; \"%s explain\" lists those that are known", typed, w.program)
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,10 +17,9 @@ import (
 
 // getOptions are the flags of get.
 type getOptions struct {
-	cluster  *kube.UserOptions
-	all      bool
-	selector string
-	output   *oneOf
+	cluster *kube.UserOptions
+	which   *selection
+	output  *oneOf
 }
 
 func getCommand(w world) *cobra.Command {
@@ -35,44 +35,36 @@ func getCommand(w world) *cobra.Command {
 			"addresses, ports (name, protocol, port, nodePort), accepted and programmed (True, False or Unknown), upToDate,\n" +
 			"status, reason, message and created. Fields are added to it, never renamed or removed.",
 		Example: "  fairlead get\n  fairlead get balancers -A -o wide\n  fairlead get -n shop -l tier=edge -o json",
-		Args:    onlyBalancers,
+		Args:    onlyBalancers(w),
 	}
-	o := getOptions{cluster: clusterFlags(cmd)}
-	cmd.Flags().BoolVarP(&o.all, "all-namespaces", "A", false, "those of all namespaces")
-	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "only those with these `labels`")
+	o := getOptions{cluster: clusterFlags(cmd), which: selectionFlags(cmd)}
 	o.output = outputFlag(cmd, "wide", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return runGet(cmd.Context(), w, o) }
 	return cmd
 }
 
-func onlyBalancers(_ *cobra.Command, args []string) error {
-	words := []string{"balancers", "balancer", "lb", "services", "svc"}
-	for _, a := range args {
-		found := false
-		for _, word := range words {
-			found = found || a == word
+func onlyBalancers(w world) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		words := []string{"balancers", "balancer", "lb", "services", "svc"}
+		for _, a := range args {
+			if !slices.Contains(words, a) || len(args) > 1 {
+				return usage("\"get\" lists balancers and nothing else; for one Service use \"%s describe svc/NAME\"", w.program)
+			}
 		}
-		if !found || len(args) > 1 {
-			return usage("\"get\" lists balancers and nothing else; for one Service use \"fairlead describe svc/NAME\"")
-		}
+		return nil
 	}
-	return nil
 }
 
 func runGet(ctx context.Context, w world, o getOptions) error {
-	selector, err := labels.Parse(o.selector)
-	if err != nil {
-		return usage("--selector: %w", err)
+	if err := o.which.parse(nil); err != nil {
+		return err
 	}
 	a, err := w.open(*o.cluster)
 	if err != nil {
 		return err
 	}
-	namespace := a.Namespace()
-	if o.all {
-		namespace = ""
-	}
-	found, err := ourServices(ctx, a, namespace, selector)
+	namespace := o.which.namespace(a)
+	found, err := o.which.services(ctx, a, nil, namespace)
 	if err != nil {
 		return err
 	}
@@ -133,7 +125,7 @@ func printBalancers(w world, o getOptions, namespace string, items []balancer) e
 			fmt.Fprintln(w.Err, noBalancers(namespace))
 			return nil
 		}
-		fmt.Fprint(w.Out, balancersText(items, o.all, o.output.value == "wide", w.now()))
+		fmt.Fprint(w.Out, balancersText(items, o.which.everywhere, o.output.value == "wide", w.now()))
 	}
 	return nil
 }

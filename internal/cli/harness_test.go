@@ -277,7 +277,7 @@ func runAs(t *testing.T, program string, c *fakeCluster, stdin string, args ...s
 			if c == nil {
 				return nil, kube.ErrNoCluster
 			}
-			return &access{c, c, c, c}, nil
+			return &access{services: c, surroundings: c, ledger: c, editor: c}, nil
 		},
 	}
 	root := newRoot(w, program)

@@ -142,10 +142,10 @@ func acceptedHop(f facts, asked translate.Result) hop {
 		h.details = append(h.details, fmt.Sprintf("%s = %s", name, asked.Options.Accepted[name]))
 	}
 	for _, p := range asked.Problems {
-		h.details = append(h.details, markOf(refuses(p))+" "+p.Message)
+		h.details = append(h.details, problemMark(refuses(p))+" "+p.Message)
 	}
 	if h.says = says; len(asked.Problems) > 0 {
-		h.says = count(len(asked.Problems), "problem") + " with its options"
+		h.says = problemsText(asked.Problems)
 	}
 	if ok {
 		return h
@@ -159,6 +159,32 @@ func acceptedHop(f facts, asked translate.Result) hop {
 	}
 	h.fail(cause, remedy)
 	return h
+}
+
+// problemsText counts what is refused, and what is only to be known.
+func problemsText(problems []annotation.Problem) string {
+	refused := 0
+	for _, p := range problems {
+		if refuses(p) {
+			refused++
+		}
+	}
+	notes := len(problems) - refused
+	switch {
+	case refused == 0:
+		return count(notes, "note") + " about its options"
+	case notes == 0:
+		return count(refused, "problem") + " with its options"
+	}
+	return count(refused, "problem") + " with its options, and " + count(notes, "note")
+}
+
+// problemMark marks what is refused apart from what is only to be known.
+func problemMark(refused bool) string {
+	if refused {
+		return "✗"
+	}
+	return "!"
 }
 
 // refuses tells whether a problem makes Accepted false.
@@ -217,14 +243,14 @@ func whyPending(f facts, c *metav1.Condition) (cause, remedy string) {
 	case c == nil:
 		return advice(notSeen(f.svc))
 	case !upToDate(f.svc):
-		return outdated(f.svc)
+		return outdated(f)
 	}
 	return conditionAdvice(c)
 }
 
-func outdated(svc *corev1.Service) (cause, remedy string) {
+func outdated(f facts) (cause, remedy string) {
 	return "The controller has not acted on the present spec yet.",
-		fmt.Sprintf("Wait for it: fairlead -n %s wait svc/%s. If that lasts, see whether the controller runs.", svc.Namespace, svc.Name)
+		fmt.Sprintf("Wait for it: %s wait -n %s svc/%s. If that lasts, see whether the controller runs.", f.program, f.svc.Namespace, f.svc.Name)
 }
 
 // portsHop says which ports are served.
@@ -311,7 +337,7 @@ func programmedHop(f facts, asked translate.Result) hop {
 		h.fail(cause, remedy)
 	case !upToDate(f.svc):
 		h.says = "not for the present spec; of an older one: " + c.Message
-		cause, remedy := outdated(f.svc)
+		cause, remedy := outdated(f)
 		h.fail(cause, remedy)
 	case c.Status != metav1.ConditionTrue:
 		h.says = c.Reason + ": " + c.Message

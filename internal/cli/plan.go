@@ -53,7 +53,7 @@ func planCommand(w world) *cobra.Command {
 	o.output = outputFlag(cmd, "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if len(o.files) == 0 {
-			return usage("name the manifest: fairlead plan -f FILE")
+			return usage("name the manifest: %s plan -f FILE", w.program)
 		}
 		return runPlan(cmd.Context(), w, o)
 	}
