@@ -14,23 +14,27 @@ const (
 )
 
 // keptBatches is how many batches that nobody uses are kept.
-const keptBatches = 4
+const keptBatches = 16
 
 // Batches lends Batches to sockets while these carry datagrams: one is 2 MiB,
-// of which only what was written is resident. So they are too large to be left
-// to the garbage collector time and again. The zero value is usable; many
-// goroutines may share it.
+// of which only what was written is resident. That is too large to be made anew
+// after every collection, so some are kept; what more there is, the collector
+// may take. The zero value is usable; many goroutines may share it.
 type Batches struct {
 	mu   sync.Mutex
-	free []*Batch
+	kept []*Batch
+	more sync.Pool
 }
 
 func (p *Batches) get() *Batch {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if last := len(p.free) - 1; last >= 0 {
-		b := p.free[last]
-		p.free = p.free[:last]
+	if last := len(p.kept) - 1; last >= 0 {
+		b := p.kept[last]
+		p.kept = p.kept[:last]
+		return b
+	}
+	if b, ok := p.more.Get().(*Batch); ok {
 		return b
 	}
 	return newBatch(p)
@@ -41,9 +45,11 @@ func (b *Batch) Release() {
 	p := b.batches
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.free) < keptBatches {
-		p.free = append(p.free, b)
+	if len(p.kept) < keptBatches {
+		p.kept = append(p.kept, b)
+		return
 	}
+	p.more.Put(b)
 }
 
 // Entry returns entry i with the Room bytes before it.
