@@ -46,8 +46,7 @@ type ledger interface {
 type editor interface {
 	DryRun(ctx context.Context, manifest []byte, live *corev1.Service) (*corev1.Service, error)
 	Annotate(ctx context.Context, svc *corev1.Service, annotations map[string]string) error
-	Unsay(ctx context.Context, svc *corev1.Service) error
-	SetFinalizers(ctx context.Context, svc *corev1.Service, finalizers []string) error
+	Release(ctx context.Context, svc *corev1.Service, finalizers []string) error
 }
 
 // access is a cluster, as one person may use it.

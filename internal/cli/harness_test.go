@@ -195,24 +195,18 @@ func (c *fakeCluster) Annotate(_ context.Context, svc *corev1.Service, annotatio
 	})
 }
 
-func (c *fakeCluster) Unsay(_ context.Context, svc *corev1.Service) error {
-	if !kube.Speaks(svc) {
+func (c *fakeCluster) Release(_ context.Context, svc *corev1.Service, finalizers []string) error {
+	if !kube.Speaks(svc) && slices.Equal(svc.Finalizers, finalizers) {
 		return nil
 	}
-	if err := c.write("unsay " + kube.KeyOf(svc).String()); err != nil {
+	if err := c.write(strings.TrimRight("release "+kube.KeyOf(svc).String()+", keep "+strings.Join(finalizers, " "), " ")); err != nil {
 		return err
 	}
 	return c.change(svc, func(s *corev1.Service) {
 		delete(s.Annotations, annotation.Observed.Key())
 		s.Status.Conditions = nil
+		s.Finalizers = finalizers
 	})
-}
-
-func (c *fakeCluster) SetFinalizers(_ context.Context, svc *corev1.Service, finalizers []string) error {
-	if err := c.write("finalizers of " + kube.KeyOf(svc).String() + ": " + strings.Join(finalizers, " ")); err != nil {
-		return err
-	}
-	return c.change(svc, func(s *corev1.Service) { s.Finalizers = finalizers })
 }
 
 // write notes a write, or fails as it is told to.

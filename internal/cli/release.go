@@ -2,16 +2,17 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/fairlead-lb/fairlead/api/annotation"
 	"github.com/fairlead-lb/fairlead/internal/kube"
@@ -28,14 +29,15 @@ const (
 
 // releaseOptions are the flags of release.
 type releaseOptions struct {
-	cluster          *kube.UserOptions
-	all, dryRun, yes bool
-	to               *oneOf
+	cluster     *kube.UserOptions
+	which       *selection
+	dryRun, yes bool
+	to, output  *oneOf
 }
 
 func releaseCommand(w world) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "release (svc/NAME | --all) --to occm|metallb|nothing",
+		Use:   "release (svc/NAME ... | --all | -l LABELS) --to occm|metallb|nothing",
 		Short: "Let go of Services, so that another controller or nobody serves them",
 		Long: "Take Fairlead's finalizer, conditions, annotation and record off Services, so that they can be deleted, and served\n" +
 			"by others, without Fairlead. Nothing is deleted in a backend, and the addresses in the status stay.\n\n" +
@@ -45,26 +47,40 @@ func releaseCommand(w world) *cobra.Command {
 			"While a controller holds Fairlead's lease, each Service is paused first, so that it does not take it back; to give\n" +
 			"it back to Fairlead, remove the annotation fairlead.dev/paused.\n" +
 			"A release that was cut short can be repeated. It needs the rights to patch Services and their status, and to\n" +
-			"delete servicerecords in Fairlead's own namespace.",
-		Example: "  fairlead release svc/web --to metallb --dry-run\n  fairlead release --all --to occm --yes",
-		Args:    atMost(1),
+			"delete servicerecords in Fairlead's own namespace.\n\n" +
+			"-o json and yaml print a list of kind ReleaseList (" + listVersion + "). Each item has namespace, name, state (Planned,\n" +
+			"Released, Failed, or Unchanged when there is nothing to do), annotations that are added, record and reports that are\n" +
+			"removed (true or false), finalizers that are removed, notes and error. They need --yes or --dry-run. Fields are\n" +
+			"added to it, never renamed or removed.",
+		Example: "  fairlead release svc/web --to metallb --dry-run\n  fairlead release --all --to occm --yes\n  fairlead release -n shop -l tier=edge --to nothing --yes -o json",
+		Args:    cobra.ArbitraryArgs,
 	}
-	o := releaseOptions{cluster: clusterFlags(cmd), to: &oneOf{words: []string{toOCCM, toMetalLB, toNothing}}}
+	o := releaseOptions{cluster: clusterFlags(cmd), which: selectionFlags(cmd), to: &oneOf{words: []string{toOCCM, toMetalLB, toNothing}}}
+	o.output = outputFlag(cmd, "json", "yaml")
 	f := cmd.Flags()
 	f.Var(o.to, "to", "who serves the Services next")
-	f.BoolVar(&o.all, "all", false, "every Service of Fairlead's; with -n those of one namespace")
+	f.BoolVar(&o.which.all, "all", false, "every Service of Fairlead's, in all namespaces; with -n those of one")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print what would be done, and do nothing")
 	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if o.to.value == "" {
-			return usage("say who serves the Services next: --to %s", o.to.Type())
-		}
-		if o.all == (len(args) == 1) {
-			return usage("name one Service, svc/NAME, or give --all")
+		if err := o.check(args); err != nil {
+			return err
 		}
 		return runRelease(cmd.Context(), w, o, args)
 	}
 	return cmd
+}
+
+func (o releaseOptions) check(names []string) error {
+	switch {
+	case o.to.value == "":
+		return usage("say who serves the Services next: --to %s", o.to.Type())
+	case len(names) == 0 && !o.which.all && o.which.selector == "":
+		return usage("name Services, svc/NAME, or give --all or -l")
+	case o.output.value != "" && !o.yes && !o.dryRun:
+		return usage("-o %s asks nothing; give --yes or --dry-run", o.output.value)
+	}
+	return o.which.parse(names)
 }
 
 // releaser carries releases out.
@@ -89,35 +105,57 @@ func runRelease(ctx context.Context, w world, o releaseOptions, args []string) e
 	if err := r.lookForController(ctx); err != nil {
 		return err
 	}
-	work, err := r.announce(ctx, found)
+	work, err := r.announce(ctx, found, o.output.value == "")
 	if err != nil {
 		return err
 	}
-	switch {
-	case o.dryRun || len(work) == 0:
-		return nil
-	case !o.yes && !r.confirm(len(work), o.to.value):
-		return errors.New("nothing was done; confirm with y, or give --yes")
-	}
-	for _, key := range work {
-		if err := r.letGo(ctx, key); err != nil {
-			return fmt.Errorf("releasing service %s: %w", key, err)
+	left := slices.ContainsFunc(work, func(d releasing) bool { return !d.empty() })
+	if left && !o.dryRun {
+		if !o.yes && !r.confirm(work, o.to.value) {
+			return errors.New("nothing was done; confirm with y, or give --yes")
 		}
-		fmt.Fprintf(w.Out, "✓ released %s\n", key)
+		err = r.carryOut(ctx, work, o.output.value == "")
+	}
+	if o.output.value != "" {
+		return cmp.Or(printReleases(w, o.output.value, work), err)
+	}
+	return err
+}
+
+// carryOut releases what has been announced, up to the first that fails.
+func (r *releaser) carryOut(ctx context.Context, work []releasing, tell bool) error {
+	for i := range work {
+		d := &work[i]
+		if d.empty() {
+			continue
+		}
+		if err := r.letGo(ctx, d.key); err != nil {
+			d.failed = err
+			return fmt.Errorf("releasing service %s: %w", d.key, err)
+		}
+		if d.done = true; !tell {
+			continue
+		}
+		fmt.Fprintf(r.Out, "✓ released %s%s\n", d.key, r.again())
 	}
 	return nil
 }
 
+// again is what is left to do while a controller goes on reporting.
+func (r *releaser) again() string {
+	if !r.pause {
+		return ""
+	}
+	return "; run it again once the controller is stopped"
+}
+
 // toRelease reads the Services that are meant.
-func toRelease(ctx context.Context, a *access, o releaseOptions, args []string) ([]corev1.Service, error) {
-	if o.all {
-		return ourServices(ctx, a, o.cluster.Namespace, labels.Everything())
+func toRelease(ctx context.Context, a *access, o releaseOptions, names []string) ([]corev1.Service, error) {
+	namespace := o.which.namespace(a)
+	if o.which.all && !o.which.everywhere {
+		namespace = o.cluster.Namespace
 	}
-	svc, err := find(ctx, a, args[0])
-	if err != nil {
-		return nil, err
-	}
-	return []corev1.Service{*svc}, nil
+	return o.which.services(ctx, a, names, namespace)
 }
 
 // lookForController decides whether Services have to be paused.
@@ -136,9 +174,9 @@ func (r *releaser) lookForController(ctx context.Context) error {
 	return nil
 }
 
-// announce says what is to be done, and returns the Services with work.
-func (r *releaser) announce(ctx context.Context, found []corev1.Service) ([]model.Key, error) {
-	var work []model.Key
+// announce decides what is to be done, and says it.
+func (r *releaser) announce(ctx context.Context, found []corev1.Service, tell bool) ([]releasing, error) {
+	work := make([]releasing, 0, len(found))
 	if len(found) == 0 {
 		fmt.Fprintln(r.Err, "No Service is Fairlead's.")
 	}
@@ -149,10 +187,10 @@ func (r *releaser) announce(ctx context.Context, found []corev1.Service) ([]mode
 			return nil, err
 		}
 		h := handoverOf(&found[i], recorded, r.release)
-		fmt.Fprint(r.Out, h.text(&found[i]))
-		if !h.empty() {
-			work = append(work, key)
+		if tell {
+			fmt.Fprint(r.Out, h.text(&found[i]))
 		}
+		work = append(work, releasing{handover: h, key: key})
 	}
 	return work, nil
 }
@@ -165,7 +203,13 @@ func (r *releaser) recorded(ctx context.Context, key model.Key) (bool, error) {
 	return record != nil, err
 }
 
-func (r *releaser) confirm(n int, to string) bool {
+func (r *releaser) confirm(work []releasing, to string) bool {
+	n := 0
+	for _, d := range work {
+		if !d.empty() {
+			n++
+		}
+	}
 	fmt.Fprintf(r.Err, "Release %s to %s? [y/N] ", count(n, "Service"), to)
 	line, _ := bufio.NewReader(r.In).ReadString('\n')
 	fmt.Fprintln(r.Err)
@@ -184,8 +228,8 @@ func (r *releaser) letGo(ctx context.Context, key model.Key) error {
 }
 
 // letGoOnce writes in an order that can be cut anywhere: the pause before
-// all that a controller would write again, and the finalizer, by which a
-// class-less Service is known as Fairlead's, last.
+// all that a controller would write again, and what a class-less Service is
+// known by as Fairlead's last, in a single write.
 func (r *releaser) letGoOnce(ctx context.Context, key model.Key) error {
 	svc, err := r.Service(ctx, key)
 	if err != nil || svc == nil {
@@ -209,13 +253,7 @@ func (r *releaser) letGoOnce(ctx context.Context, key model.Key) error {
 			return err
 		}
 	}
-	if err := r.Unsay(ctx, svc); err != nil {
-		return err
-	}
-	if len(h.finalizers) == 0 {
-		return nil
-	}
-	return r.SetFinalizers(ctx, svc, h.keep)
+	return r.Release(ctx, svc, h.keep)
 }
 
 // seen waits until a live controller has seen that the Service is paused, so

@@ -36,7 +36,7 @@ func releasable() *fakeCluster {
 				annotated("fairlead.dev/lb-method", "nonsense"), annotated("fairlead.dev/paused", "true"),
 				served(status.Input{}), sharedFinalizer),
 			serviceNamed("foreign", func(s *corev1.Service) { s.Spec.LoadBalancerClass = new("example.com/other") }),
-			serviceNamed("web", served(status.Input{})),
+			serviceNamed("web", served(status.Input{}), func(s *corev1.Service) { s.Labels = map[string]string{"tier": "edge"} }),
 		},
 		records: []v1alpha1.ServiceRecord{recordOf("classless"), recordOf("web")},
 	}
@@ -67,10 +67,15 @@ func TestRelease(t *testing.T) {
 			reason: "without a right to the record nothing is begun",
 			args:   []string{"svc/web", "--to", "nothing", "--yes"}, fail: map[string]error{"Record": forbidden("servicerecords")},
 		},
-		"moved-on": {reason: "a Service that never stands still", args: []string{"svc/web", "--to", "nothing", "--yes"}, fail: map[string]error{"write": fmt.Errorf("writing: %w", kube.ErrMovedOn)}},
-		"no-to":    {reason: "usage", args: []string{"--all"}},
-		"no-name":  {reason: "usage", args: []string{"--to", "occm"}},
-		"both":     {reason: "usage", args: []string{"svc/web", "--all", "--to", "occm"}},
+		"moved-on":  {reason: "a Service that never stands still", args: []string{"svc/web", "--to", "nothing", "--yes"}, fail: map[string]error{"write": fmt.Errorf("writing: %w", kube.ErrMovedOn)}},
+		"json":      {reason: "what was done, as data; labels and a namespace", args: []string{"-l", "tier=edge", "--to", "occm", "--yes", "-o", "json"}},
+		"json-plan": {reason: "what would be done, everywhere", args: []string{"--all", "-A", "--to", "occm", "--dry-run", "-o", "yaml"}},
+		"json-cut":  {reason: "what failed is said as data, too", args: []string{"svc/web", "--to", "nothing", "--yes", "-o", "json"}, fail: map[string]error{"write": fmt.Errorf("writing: %w", kube.ErrMovedOn)}},
+		"json-asks": {reason: "usage", args: []string{"--all", "--to", "occm", "-o", "json"}},
+		"several":   {reason: "by their names", args: []string{"svc/web", "foreign", "--to", "nothing", "--yes"}},
+		"no-to":     {reason: "usage", args: []string{"--all"}},
+		"no-name":   {reason: "usage", args: []string{"--to", "occm"}},
+		"both":      {reason: "usage", args: []string{"svc/web", "--all", "--to", "occm"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

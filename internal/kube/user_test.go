@@ -101,59 +101,90 @@ func TestUserReads(t *testing.T) {
 	}
 }
 
-func TestUnsayLeavesWhatOthersSaid(t *testing.T) {
-	u, _ := userOf(t, named("web", func(s *corev1.Service) {
-		s.Annotations = map[string]string{"fairlead.dev/observed": "1", "fairlead.dev/proxy-protocol": "v2"}
-		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "127.77.0.4"}}
-		for _, c := range []string{"fairlead.dev/Accepted", "example.com/Other", "LoadBalancerPortsError", "fairlead.dev/Programmed"} {
-			s.Status.Conditions = append(s.Status.Conditions, metav1.Condition{Type: c, Status: "True", Reason: "Because", LastTransitionTime: metav1.NewTime(time.Unix(1, 0))})
-		}
-	}))
-	svc, err := u.Service(t.Context(), webKey())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := u.Unsay(t.Context(), svc); err != nil {
-		t.Fatal(err)
-	}
-	var left []string
-	for _, c := range svc.Status.Conditions {
-		left = append(left, c.Type)
-	}
-	// LoadBalancerPortsError stays: managedFields do not say that it is ours.
-	if diff := cmp.Diff([]string{"example.com/Other", "LoadBalancerPortsError"}, left); diff != "" {
-		t.Errorf("conditions (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(map[string]string{"fairlead.dev/proxy-protocol": "v2"}, svc.Annotations); diff != "" {
-		t.Errorf("annotations (-want +got):\n%s", diff)
-	}
-	if len(svc.Status.LoadBalancer.Ingress) != 1 {
-		t.Error("the addresses are gone")
-	}
-	before := svc.ResourceVersion
-	if err := u.Unsay(t.Context(), svc); err != nil || svc.ResourceVersion != before {
-		t.Errorf("a second time it wrote, or failed: %v", err)
-	}
-}
-
-func TestWritesNeedTheLatest(t *testing.T) {
-	u, _ := userOf(t, named("web", func(s *corev1.Service) { s.Finalizers = []string{"a/b", "c/d"} }))
+// TestReleaseIsOneWrite looks at the request: the fake keeps no metadata that
+// comes with a status.
+func TestReleaseIsOneWrite(t *testing.T) {
+	u, c := userOf(t, spoken("web"))
+	var sent []string
+	u.client = interceptor.NewClient(c, interceptor.Funcs{
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
+			body, err := p.Data(o)
+			if err != nil {
+				return err
+			}
+			sent = append(sent, sub+" "+string(p.Type())+" "+string(body))
+			return c.SubResource(sub).Patch(ctx, o, p, options...)
+		},
+		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+			return errors.New("a second way of writing")
+		},
+	})
 	svc, err := u.Service(t.Context(), webKey())
 	if err != nil {
 		t.Fatal(err)
 	}
 	old := svc.DeepCopy()
-	if err := u.Annotate(t.Context(), svc, map[string]string{"x": "y"}); err != nil {
+	if err := u.Release(t.Context(), svc, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := u.SetFinalizers(t.Context(), svc, []string{"a/b"}); err != nil || len(svc.Finalizers) != 1 || svc.Annotations["x"] != "y" {
-		t.Errorf("with the latest: %v, %v", err, svc.ObjectMeta)
+	// LoadBalancerPortsError stays: managedFields do not say that it is ours.
+	conditions, err := json.Marshal(svc.Status.Conditions)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err := u.SetFinalizers(t.Context(), old, nil); !errors.Is(err, ErrMovedOn) {
+	want := `status application/merge-patch+json {"metadata":{"annotations":{"fairlead.dev/observed":null},"finalizers":[],"resourceVersion":"` +
+		old.ResourceVersion + `"},"status":{"conditions":` + string(conditions) + `}}`
+	if diff := cmp.Diff([]string{want}, sent); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"example.com/Other", "LoadBalancerPortsError"}, conditionTypes(svc)); diff != "" {
+		t.Errorf("conditions (-want +got):\n%s", diff)
+	}
+	if len(svc.Status.LoadBalancer.Ingress) != 1 {
+		t.Error("the addresses are gone")
+	}
+	if err := u.Release(t.Context(), old, nil); !errors.Is(err, ErrMovedOn) {
 		t.Errorf("with an old one: %v", err)
 	}
-	if err := u.SetFinalizers(t.Context(), svc, nil); err != nil || len(svc.Finalizers) != 0 {
-		t.Errorf("without any: %v, %v", err, svc.Finalizers)
+	sent = nil
+	svc.Annotations = nil
+	if err := u.Release(t.Context(), svc, svc.Finalizers); err != nil || sent != nil {
+		t.Errorf("with nothing to do it sent %v, or failed: %v", sent, err)
+	}
+}
+
+// spoken is a Service with all that a controller of ours writes, and more.
+func spoken(name string) *corev1.Service {
+	return named(name, func(s *corev1.Service) {
+		s.Finalizers = []string{"fairlead.dev/load-balancer"}
+		s.Annotations = map[string]string{"fairlead.dev/observed": "1", "fairlead.dev/proxy-protocol": "v2"}
+		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "127.77.0.4"}}
+		for _, c := range []string{"fairlead.dev/Accepted", "example.com/Other", "LoadBalancerPortsError", "fairlead.dev/Programmed"} {
+			s.Status.Conditions = append(s.Status.Conditions, metav1.Condition{Type: c, Status: "True", Reason: "Because", LastTransitionTime: metav1.NewTime(time.Unix(1, 0))})
+		}
+	})
+}
+
+func conditionTypes(svc *corev1.Service) []string {
+	var out []string
+	for _, c := range svc.Status.Conditions {
+		out = append(out, c.Type)
+	}
+	return out
+}
+
+func TestAnnotateNeedsTheLatest(t *testing.T) {
+	u, _ := userOf(t, named("web"))
+	svc, err := u.Service(t.Context(), webKey())
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := svc.DeepCopy()
+	if err := u.Annotate(t.Context(), svc, map[string]string{"x": "y"}); err != nil || svc.Annotations["x"] != "y" {
+		t.Errorf("with the latest: %v, %v", err, svc.ObjectMeta)
+	}
+	if err := u.Annotate(t.Context(), old, map[string]string{"x": "z"}); !errors.Is(err, ErrMovedOn) {
+		t.Errorf("with an old one: %v", err)
 	}
 }
 

@@ -32,29 +32,14 @@ func watchFrom(resourceVersion string) *metav1.ListOptions {
 // Annotate sets annotations of a Service, and updates svc with the answer. The
 // error wraps ErrMovedOn when svc is not current.
 func (u *User) Annotate(ctx context.Context, svc *corev1.Service, annotations map[string]string) error {
-	return u.patch(ctx, svc, map[string]any{"metadata": map[string]any{
+	text, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"resourceVersion": svc.ResourceVersion, "annotations": annotations,
 	}})
-}
-
-// SetFinalizers replaces the finalizers of a Service, and updates svc with the
-// answer. The error wraps ErrMovedOn when svc is not current.
-func (u *User) SetFinalizers(ctx context.Context, svc *corev1.Service, finalizers []string) error {
-	if finalizers == nil {
-		finalizers = []string{}
+	if err != nil {
+		return fmt.Errorf("encoding annotations of service %s: %w", KeyOf(svc), err)
 	}
-	return u.patch(ctx, svc, map[string]any{"metadata": map[string]any{
-		"resourceVersion": svc.ResourceVersion, "finalizers": finalizers,
-	}})
-}
-
-func (u *User) patch(ctx context.Context, svc *corev1.Service, body map[string]any) error {
 	ctx, cancel := u.bound(ctx)
 	defer cancel()
-	text, err := json.Marshal(body)
-	if err != nil {
-		return fmt.Errorf("encoding a patch of service %s: %w", KeyOf(svc), err)
-	}
 	key := KeyOf(svc)
 	if err := u.client.Patch(ctx, svc, client.RawPatch(types.MergePatchType, text), client.FieldOwner(releaseManager)); err != nil {
 		return fmt.Errorf("writing service %s: %w", key, movedOn(err))
@@ -62,43 +47,38 @@ func (u *User) patch(ctx context.Context, svc *corev1.Service, body map[string]a
 	return nil
 }
 
-// Unsay takes our conditions and the annotation fairlead.dev/observed off a
-// Service, leaves its addresses, and updates svc with the answer. It writes
-// nothing when there is nothing to take off. The error wraps ErrMovedOn when
-// svc is not current.
-func (u *User) Unsay(ctx context.Context, svc *corev1.Service) error {
-	if !Speaks(svc) {
-		return nil
+// Release takes our conditions and the annotation fairlead.dev/observed off a
+// Service, leaves its addresses, makes finalizers all that it has, and updates
+// svc with the answer. It is a single write, so a controller that puts back
+// what it reports comes before or after it, never between; and it writes
+// nothing when there is nothing to change. The error wraps ErrMovedOn when svc
+// is not current. The API server takes annotations and finalizers along with a
+// status (k8s.io/kubernetes, the Service's status strategy keeps spec alone).
+func (u *User) Release(ctx context.Context, svc *corev1.Service, finalizers []string) error {
+	metadata := map[string]any{"resourceVersion": svc.ResourceVersion}
+	if _, there := svc.Annotations[annotation.Observed.Key()]; there {
+		metadata["annotations"] = map[string]any{annotation.Observed.Key(): nil}
 	}
-	if err := u.dropConditions(ctx, svc); err != nil {
-		return err
+	if !slices.Equal(svc.Finalizers, finalizers) {
+		metadata["finalizers"] = append([]string{}, finalizers...)
 	}
-	if _, there := svc.Annotations[annotation.Observed.Key()]; !there {
-		return nil
-	}
-	return u.patch(ctx, svc, map[string]any{"metadata": map[string]any{
-		"resourceVersion": svc.ResourceVersion, "annotations": map[string]any{annotation.Observed.Key(): nil},
-	}})
-}
-
-// dropConditions takes our conditions off.
-func (u *User) dropConditions(ctx context.Context, svc *corev1.Service) error {
+	body := map[string]any{"metadata": metadata}
 	keep := slices.DeleteFunc(slices.Clone(svc.Status.Conditions), func(c metav1.Condition) bool { return saidByUs(svc, c) })
-	if len(keep) == len(svc.Status.Conditions) {
+	if len(keep) < len(svc.Status.Conditions) {
+		body["status"] = map[string]any{"conditions": keep}
+	}
+	if len(body) == 1 && len(metadata) == 1 {
 		return nil
 	}
-	text, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"resourceVersion": svc.ResourceVersion},
-		"status":   map[string]any{"conditions": keep},
-	})
+	text, err := json.Marshal(body)
 	if err != nil {
-		return fmt.Errorf("encoding the status of service %s: %w", KeyOf(svc), err)
+		return fmt.Errorf("encoding the release of service %s: %w", KeyOf(svc), err)
 	}
 	ctx, cancel := u.bound(ctx)
 	defer cancel()
 	key := KeyOf(svc)
 	if err := u.client.Status().Patch(ctx, svc, client.RawPatch(types.MergePatchType, text), client.FieldOwner(releaseManager)); err != nil {
-		return fmt.Errorf("clearing the conditions of service %s: %w", key, movedOn(err))
+		return fmt.Errorf("writing service %s: %w", key, movedOn(err))
 	}
 	return nil
 }

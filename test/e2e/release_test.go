@@ -61,15 +61,7 @@ func TestReleaseWhileServing(t *testing.T) {
 	s.service(t, "lb", nil)
 	s.publish(t, "lb", serve(t, "pod"), ready())
 	address := s.served(t, "lb")
-	// The controller goes on reporting, so a release may lose a race against it
-	// and be cut short; then it is repeated, as its help says.
-	eventually(t, "the Service is released", func() error {
-		out, err := s.tryRelease(t, "svc/lb", "--to", "nothing", "--yes")
-		if err != nil {
-			err = fmt.Errorf("%w: %s", err, out)
-		}
-		return err
-	})
+	s.release(t, "svc/lb", "--to", "nothing", "--yes")
 	s.service(t, "after", nil)
 	s.served(t, "after")
 	s.await(t, "lb", "is not taken back", all2(guarded(), at(address)))
@@ -81,16 +73,10 @@ func TestReleaseWhileServing(t *testing.T) {
 // release runs `fairlead release` for this namespace, as an administrator.
 func (s space) release(t *testing.T, args ...string) string {
 	t.Helper()
-	out, err := s.tryRelease(t, args...)
-	if err != nil {
-		t.Fatalf("fairlead release %v: %v\n%s", args, err, out)
-	}
-	return out
-}
-
-func (s space) tryRelease(t *testing.T, args ...string) (string, error) {
-	t.Helper()
 	args = append([]string{"release", "--kubeconfig", s.suite.Admin, "-n", s.name}, args...)
 	out, err := exec.CommandContext(t.Context(), s.suite.Program, args...).CombinedOutput()
-	return string(out), err
+	if err != nil {
+		t.Fatalf("fairlead %v: %v\n%s", args, err, out)
+	}
+	return string(out)
 }
