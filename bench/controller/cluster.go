@@ -2,11 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,19 +45,23 @@ func (b *bench) createAll(ctx context.Context, namespace string) (time.Duration,
 		return 0, fmt.Errorf("creating namespace %s: %w", namespace, err)
 	}
 	began := time.Now()
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(b.workers)
-	for i := range b.services {
-		g.Go(func() error {
-			_, err := b.client.CoreV1().Services(namespace).Create(ctx, service(i), metav1.CreateOptions{})
-			if err != nil {
-				return fmt.Errorf("creating service %d: %w", i, err)
+	next := make(chan int)
+	failed := make([]error, b.workers)
+	var g sync.WaitGroup
+	for w := range b.workers {
+		g.Go(func() {
+			for i := range next {
+				_, err := b.client.CoreV1().Services(namespace).Create(ctx, service(i), metav1.CreateOptions{})
+				failed[w] = errors.Join(failed[w], err)
 			}
-			return nil
 		})
 	}
-	err := g.Wait()
-	return time.Since(began), err
+	for i := range b.services {
+		next <- i
+	}
+	close(next)
+	g.Wait()
+	return time.Since(began), errors.Join(failed...)
 }
 
 func service(i int) *corev1.Service {

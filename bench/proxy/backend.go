@@ -12,7 +12,6 @@ import (
 	"net/netip"
 
 	"golang.org/x/net/ipv4"
-	"golang.org/x/sync/errgroup"
 )
 
 // askSize is the length of a request: a big-endian number, the count of bytes
@@ -57,7 +56,7 @@ func (b *bench) startBackend(ctx context.Context) error {
 }
 
 func serveBackend(ctx context.Context, spec backendSpec) error {
-	g, ctx := errgroup.WithContext(ctx)
+	g, ctx := newCrew(ctx)
 	for _, at := range spec.At {
 		l, err := net.Listen("tcp4", at.String())
 		if err != nil {
@@ -70,11 +69,11 @@ func serveBackend(ctx context.Context, spec backendSpec) error {
 		if err := c.SetReadBuffer(4 << 20); err != nil {
 			return fmt.Errorf("listening: %w", err)
 		}
-		g.Go(func() error { return acceptAll(l) })
-		g.Go(func() error { return echoAll(c) })
+		g.run(func() error { return acceptAll(l) })
+		g.run(func() error { return echoAll(c) })
 		context.AfterFunc(ctx, func() { _, _ = l.Close(), c.Close() })
 	}
-	return g.Wait()
+	return g.wait()
 }
 
 func acceptAll(l net.Listener) error {

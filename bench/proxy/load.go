@@ -16,7 +16,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 )
 
@@ -69,12 +68,12 @@ func generate(ctx context.Context, spec loadSpec) error {
 		return idle(clients)
 	}
 	began := time.Now()
-	g, ctx := errgroup.WithContext(ctx)
+	g, ctx := newCrew(ctx)
 	for _, c := range clients {
 		c.until = began.Add(spec.For)
-		g.Go(func() error { return c.run(ctx) })
+		g.run(func() error { return c.run(ctx) })
 	}
-	if err := g.Wait(); err != nil {
+	if err := g.wait(); err != nil {
 		return err
 	}
 	r := loadResult{Count: t.count.Load(), Bytes: t.bytes.Load(), Lost: t.lost.Load(), Took: time.Since(began)}
