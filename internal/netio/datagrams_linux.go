@@ -265,8 +265,9 @@ func (b *Batch) writeTo(fd uintptr) bool {
 			return false
 		case 0:
 			b.sent = int(n)
+		default:
+			b.errno = errno
 		}
-		b.errno = errno
 		return true
 	}
 }
@@ -281,7 +282,7 @@ func (b *Batch) Datagram(i int) []byte { return b.data[i][Room : Room+int(b.in[i
 // is a train, in bytes; else 0.
 func (b *Batch) Segment(i int) int {
 	h := &b.in[i].hdr
-	if uint64(h.Controllen) < uint64(unix.CmsgLen(4)) {
+	if uint64(h.Controllen) < uint64(unix.CmsgLen(4)) { //nolint:unconvert // it has 32 bits on some systems
 		return 0
 	}
 	c := (*unix.Cmsghdr)(unsafe.Pointer(&b.inCtl[i]))

@@ -90,7 +90,7 @@ func TestDatagramsKeepBoundaries(t *testing.T) {
 				member, upstream := udpPair(t, address)
 				want := payloads(tc.sizes...)
 				for _, b := range want {
-					if _, err := client.UDPConn.Write(b); err != nil {
+					if _, err := client.Write(b); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -253,7 +253,7 @@ func TestDatagramsAllocateNothing(t *testing.T) {
 	to := Local(client)
 	round := func() {
 		for range 4 {
-			if _, err := client.UDPConn.Write(payload); err != nil {
+			if _, err := client.Write(payload); err != nil {
 				t.Fatal(err)
 			}
 		}

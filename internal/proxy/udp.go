@@ -37,7 +37,8 @@ func (s *socket) receive() {
 // forwardAll sends a batch, the consecutive entries of one client together.
 func (s *socket) forwardAll(b *netio.Batch) {
 	rules := s.service.snapshot.Load()
-	for i, j := 0, 0; i < b.Len(); i = j {
+	var j int
+	for i := 0; i < b.Len(); i = j {
 		client := b.From(i)
 		for j = i + 1; j < b.Len() && b.From(j) == client; {
 			j++
