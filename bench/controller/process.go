@@ -80,8 +80,8 @@ func (p *process) stop(ctx context.Context) error {
 		return fmt.Errorf("stopping the controller: %w", err)
 	}
 	select {
-	case <-p.done:
-		return nil
+	case err := <-p.done:
+		return err
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -32,8 +32,8 @@ func (r rivalry) see(published []status.Ingress, now time.Time) rivalry {
 	if !r.spoken || kube.SameIngress(published, r.said) || r.active(now) {
 		return r
 	}
-	recent := slices.DeleteFunc(slices.Clone(r.rewrites), func(t time.Time) bool { return now.Sub(t) > rivalWithin })
-	r.rewrites = append(recent, now)
+	r.rewrites = slices.DeleteFunc(slices.Clone(r.rewrites), func(t time.Time) bool { return now.Sub(t) > rivalWithin })
+	r.rewrites = append(r.rewrites, now)
 	if len(r.rewrites) >= rivalRewrites {
 		r.until, r.rewrites = now.Add(rivalTruce), nil
 	}

@@ -121,8 +121,7 @@ func (c *Controller) dropFormerOwner(ctx context.Context, p *pass) error {
 	if record == nil || p.hold || (p.recorded() && record.Spec.Provider == p.claim.Provider) {
 		return nil
 	}
-	if err := c.removeFrom(ctx, record.Spec.Provider, p.key); err != nil {
-		p.failure = err
+	if p.failure = c.removeFrom(ctx, record.Spec.Provider, p.key); p.failure != nil {
 		p.want.Addresses = c.addresses.holds(p.key)
 		return nil
 	}

@@ -49,7 +49,7 @@ func (w *walked) Put(_ context.Context, svc *corev1.Service) error {
 }
 
 func (w *walked) Delete(_ context.Context, key model.Key) error {
-	w.rig.delete(key.Name)
+	w.delete(key.Name)
 	return nil
 }
 

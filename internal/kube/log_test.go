@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestLibraryLog(t *testing.T) {
@@ -22,7 +23,10 @@ func TestLibraryLog(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
 			h := slog.NewTextHandler(&out, &slog.HandlerOptions{Level: tc.level})
-			slog.New(libraryLog{h}).With("a", 1).WithGroup("g").Error(tc.message)
+			l := libraryLog{h}.WithAttrs([]slog.Attr{slog.Int("a", 1)}).WithGroup("g")
+			if r := slog.NewRecord(time.Time{}, slog.LevelError, tc.message, 0); l.Handle(t.Context(), r) != nil {
+				t.Error("it cannot be logged")
+			}
 			if got := out.String(); !strings.Contains(got, tc.want) || (tc.want == "") != (got == "") {
 				t.Errorf("%s: logged %q, want %q", tc.reason, got, tc.want)
 			}

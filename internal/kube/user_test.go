@@ -366,14 +366,17 @@ contexts:
 	}
 	t.Setenv("KUBECONFIG", file)
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
-	for want, o := range map[string]UserOptions{"in-a": {}, "default": {Context: "b"}, "mine": {Namespace: "mine"}, "in-a ": {Kubeconfig: file}} {
-		u, err := NewUser(o)
+	for _, tc := range []struct {
+		want string
+		o    UserOptions
+	}{{want: "in-a"}, {"default", UserOptions{Context: "b"}}, {"mine", UserOptions{Namespace: "mine"}}, {"in-a", UserOptions{Kubeconfig: file}}} {
+		u, err := NewUser(tc.o)
 		if err != nil {
-			t.Errorf("%+v: %v", o, err)
+			t.Errorf("%+v: %v", tc.o, err)
 			continue
 		}
-		if got := u.Namespace(); got != want && got+" " != want {
-			t.Errorf("%+v: namespace %q, not %q", o, got, want)
+		if got := u.Namespace(); got != tc.want {
+			t.Errorf("%+v: namespace %q, not %q", tc.o, got, tc.want)
 		}
 	}
 	if _, err := NewUser(UserOptions{Context: "none"}); err == nil || errors.Is(err, ErrNoCluster) {

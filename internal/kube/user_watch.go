@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -61,7 +62,7 @@ func (u *User) watchOnce(ctx context.Context, only []client.ListOption, see func
 	if see(now) {
 		return true, nil
 	}
-	from := append(only[:len(only):len(only)], &client.ListOptions{Raw: watchFrom(list.ResourceVersion)})
+	from := slices.Concat(only, []client.ListOption{&client.ListOptions{Raw: watchFrom(list.ResourceVersion)}})
 	w, err := u.client.Watch(ctx, &corev1.ServiceList{}, from...)
 	if err != nil {
 		return false, err

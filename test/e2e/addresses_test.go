@@ -132,10 +132,11 @@ func heldAddress(t *testing.T, s space) {
 		t.Errorf("the Service that is back has %s, not %s", got, address)
 	}
 	eventually(t, "the reservation is over", func() error {
-		if err := s.client.Get(t.Context(), name, &held); client.IgnoreNotFound(err) == nil && err != nil {
-			return nil
+		err := s.client.Get(t.Context(), name, &held)
+		if err == nil {
+			err = fmt.Errorf("it is there, until %v", held.Spec.Until)
 		}
-		return fmt.Errorf("it is there, until %v", held.Spec.Until)
+		return client.IgnoreNotFound(err)
 	})
 	s.refused(t, "other", "AddressInUse")
 }

@@ -121,7 +121,6 @@ func TestWrites(t *testing.T) {
 		s.served(t, name)
 	}
 	for _, name := range names {
-		name := name
 		n := s.writesSince(t, mark, func(r request) bool { return s.onService(r) && r.ObjectRef.Name == name })
 		if got := n["patch services/status"]; got < 1 || got > 3 || len(n) != 1 {
 			t.Errorf("service %s took the writes %v, not 1 to 3 patches of its status", name, n)

@@ -187,7 +187,7 @@ func optionProxyProtocol(t *testing.T, s space) {
 	pod := serveOn(t, "pod", &proxyproto.Listener{Listener: raw, ConnPolicy: func(proxyproto.ConnPolicyOptions) (proxyproto.Policy, error) {
 		return proxyproto.REQUIRE, nil
 	}})
-	client := ownAddress(250, 9)
+	from := ownAddress(250, 9)
 	s.service(t, "lb", asking(annotation.ProxyProtocol, "v1"))
 	s.publish(t, "lb", pod, ready())
 	to := endpoint(s.served(t, "lb"), 8080)
@@ -195,8 +195,8 @@ func optionProxyProtocol(t *testing.T, s space) {
 		s.change(t, "lb", asking(annotation.ProxyProtocol, version))
 		s.await(t, "lb", "is current", current)
 		eventually(t, "the pod sees the client by "+version, func() error {
-			_, seen, err := ask(to, client)
-			if err == nil && !strings.HasPrefix(seen, client+":") {
+			_, seen, err := ask(to, from)
+			if err == nil && !strings.HasPrefix(seen, from+":") {
 				err = fmt.Errorf("it sees %s", seen)
 			}
 			return err

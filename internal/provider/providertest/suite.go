@@ -212,7 +212,9 @@ func (c check) run() <-chan model.Key {
 	}()
 	c.Cleanup(func() {
 		cancel()
-		<-done
+		if err := <-done; err != nil {
+			c.Errorf("run ended with %v", err)
+		}
 	})
 	return told
 }
