@@ -190,5 +190,9 @@ func (s *socket) dialFlow(to netip.AddrPort) (*netio.Datagrams, error) {
 	if err != nil {
 		return nil, err
 	}
-	return netio.NewDatagrams(c, &s.service.proxy.batches)
+	d, err := netio.NewDatagrams(c, &s.service.proxy.batches)
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return d, nil
 }
