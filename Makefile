@@ -20,6 +20,10 @@ LINT  := $(TOOLS)/golangci-lint
 CGEN  := $(TOOLS)/controller-gen
 CGEN_VERSION := $(shell sed -n 's|.*sigs.k8s.io/controller-tools \(v[^ ]*\).*|\1|p' tools/go.mod)
 
+# Built as the program and the development cluster are, so that what they have in
+# common is compiled once.
+TEST := CGO_ENABLED=0 $(GO) test -trimpath
+
 # What has to be free of data races is tested with the detector as well.
 RACY := ./internal/proxy/... ./internal/controller/...
 
@@ -63,12 +67,12 @@ devcluster: ## build the development API server, once (minutes; seconds when cac
 ##@ Test
 
 test: needs devcluster ## all tests, and the racy packages with the race detector
-	$(GO) test $(TESTFLAGS) $(PKG)
+	$(TEST) $(TESTFLAGS) $(PKG)
 	$(GO) test $(TESTFLAGS) -race $(RACY)
 	cd devcluster && CGO_ENABLED=0 $(GO) test -trimpath -vet=off $(TESTFLAGS) ./...
 
 test-long: needs devcluster ## the same, with the cases that take long
-	FAIRLEAD_TEST_LONG=1 $(GO) test $(TESTFLAGS) -timeout $(LONGTIMEOUT) $(PKG)
+	FAIRLEAD_TEST_LONG=1 $(TEST) $(TESTFLAGS) -timeout $(LONGTIMEOUT) $(PKG)
 
 fuzz: ## every fuzz target for a while (FUZZTIME=20000x)
 	@grep -rn --include='*_test.go' --exclude-dir=devcluster -o '^func Fuzz[A-Za-z0-9_]*' . | sort | \

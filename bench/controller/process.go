@@ -27,7 +27,7 @@ func (b *bench) startController(ctx context.Context) (*process, error) {
 	program := filepath.Join(b.dir, "fairlead")
 	if _, err := os.Stat(program); err != nil {
 		fmt.Fprintln(os.Stderr, "bench: building the controller")
-		if out, err := exec.CommandContext(ctx, "go", "build", "-o", program, "./cmd/fairlead").CombinedOutput(); err != nil {
+		if out, err := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", program, "./cmd/fairlead").CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("building the controller: %w\n%s", err, out)
 		}
 	}

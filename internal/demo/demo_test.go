@@ -30,7 +30,7 @@ func TestDemo(t *testing.T) {
 	_, err := machineAddress()
 	testenv.Require(t, "an IPv4 address that is not loopback (ip address add 10.99.0.1/32 dev lo)", err == nil)
 	program := filepath.Join(t.TempDir(), "fairlead")
-	if out, err := exec.Command("go", "build", "-o", program, "../../cmd/fairlead").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-trimpath", "-o", program, "../../cmd/fairlead").CombinedOutput(); err != nil {
 		t.Fatalf("building the program: %v\n%s", err, out)
 	}
 

@@ -136,7 +136,7 @@ func startSuite(dir, binary string) (suite, func() error, error) {
 	s := suite{Program: filepath.Join(dir, "fairlead"), AuditLog: filepath.Join(dir, "audit.log")}
 	building := make(chan error, 1)
 	go func() {
-		out, err := exec.CommandContext(ctx, "go", "build", "-o", s.Program, "../../cmd/fairlead").CombinedOutput()
+		out, err := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", s.Program, "../../cmd/fairlead").CombinedOutput()
 		if err != nil {
 			err = fmt.Errorf("building fairlead: %w: %s", err, out)
 		}
