@@ -75,8 +75,7 @@ func runDescribe(ctx context.Context, w world, o describeOptions, names []string
 	if err != nil {
 		return err
 	}
-	namespace := o.which.namespace(a)
-	found, err := o.which.services(ctx, a, names, namespace)
+	found, err := o.which.services(ctx, a, names, o.which.namespace(a))
 	if err != nil {
 		return err
 	}
@@ -94,7 +93,7 @@ func runDescribe(ctx context.Context, w world, o describeOptions, names []string
 	}
 	switch {
 	case len(all) == 0:
-		fmt.Fprintln(w.Err, noBalancers(namespace))
+		fmt.Fprintln(w.Err, o.which.none(a))
 	case slices.ContainsFunc(all, func(d described) bool { return blamed(d.hops) != nil }):
 		return said(ExitFailed)
 	}

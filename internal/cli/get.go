@@ -63,8 +63,7 @@ func runGet(ctx context.Context, w world, o getOptions) error {
 	if err != nil {
 		return err
 	}
-	namespace := o.which.namespace(a)
-	found, err := o.which.services(ctx, a, nil, namespace)
+	found, err := o.which.services(ctx, a, nil, o.which.namespace(a))
 	if err != nil {
 		return err
 	}
@@ -73,7 +72,7 @@ func runGet(ctx context.Context, w world, o getOptions) error {
 	for i := range found {
 		items = append(items, balancerOf(&found[i], providerOf(&found[i], records[v1alpha1.RecordName(found[i].Namespace, found[i].Name)])))
 	}
-	return printBalancers(w, o, namespace, items)
+	return printBalancers(w, o, o.which.none(a), items)
 }
 
 // ourServices lists the Services that are Fairlead's.
@@ -112,7 +111,7 @@ func recordsFor(ctx context.Context, a *access, found []corev1.Service) map[stri
 	return byName
 }
 
-func printBalancers(w world, o getOptions, namespace string, items []balancer) error {
+func printBalancers(w world, o getOptions, none string, items []balancer) error {
 	switch o.output.value {
 	case "json", "yaml":
 		text, err := encode(o.output.value, "BalancerList", items)
@@ -122,19 +121,12 @@ func printBalancers(w world, o getOptions, namespace string, items []balancer) e
 		fmt.Fprint(w.Out, text)
 	default:
 		if len(items) == 0 {
-			fmt.Fprintln(w.Err, noBalancers(namespace))
+			fmt.Fprintln(w.Err, none)
 			return nil
 		}
 		fmt.Fprint(w.Out, balancersText(items, o.which.everywhere, o.output.value == "wide", w.now()))
 	}
 	return nil
-}
-
-func noBalancers(namespace string) string {
-	if namespace == "" {
-		return "No Service in any namespace is Fairlead's."
-	}
-	return fmt.Sprintf("No Service in namespace %s is Fairlead's; try -A for all namespaces.", namespace)
 }
 
 // balancersText is the table of get.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -63,4 +64,16 @@ func (s *selection) services(ctx context.Context, a *access, names []string, nam
 		found = append(found, *svc)
 	}
 	return found, nil
+}
+
+// none says that no Service is meant.
+func (s *selection) none(a *access) string {
+	with := ""
+	if s.selector != "" {
+		with = " with these labels"
+	}
+	if namespace := s.namespace(a); namespace != "" {
+		return fmt.Sprintf("No Service%s in namespace %s is Fairlead's; try -A for all namespaces.", with, namespace)
+	}
+	return fmt.Sprintf("No Service%s in any namespace is Fairlead's.", with)
 }

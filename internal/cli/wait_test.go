@@ -68,6 +68,29 @@ func TestWait(t *testing.T) {
 	}
 }
 
+func TestWaitForSeveral(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		args   []string
+	}{
+		"all":          {reason: "one that is not served does not hide those that are", args: []string{"--all"}},
+		"all-json":     {reason: "what was waited for, as data", args: []string{"--all", "-A", "-o", "json"}},
+		"labelled":     {reason: "by labels in all namespaces", args: []string{"-A", "-l", "tier=edge"}},
+		"named":        {reason: "by their names", args: []string{"web", "svc/none", "-o", "yaml"}},
+		"none":         {reason: "nothing to wait for is waited for", args: []string{"-l", "tier=none"}},
+		"no-name":      {reason: "usage"},
+		"none-deleted": {reason: "what is not there is deleted", args: []string{"-l", "tier=none", "--for=deleted"}},
+		"name-and-all": {reason: "usage", args: []string{"web", "--all"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				golden(t, "wait/several-"+name+".txt", run(t, shopAndYard(), "", append([]string{"wait"}, tc.args...)...).text())
+			})
+		})
+	}
+}
+
 func TestWaitPassesErrorsOn(t *testing.T) {
 	c := &fakeCluster{fail: map[string]error{"Watch": errors.New("no route")}}
 	if got := run(t, c, "", "wait", "svc/web"); got.err != "error: no route\n" || got.code != ExitFailed {
