@@ -15,8 +15,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // loadSpec is one load.
@@ -41,6 +39,9 @@ const (
 	idling      = "idling"
 	datagrams   = "datagrams"
 )
+
+// bindAddressNoPort is ip(7)'s IP_BIND_ADDRESS_NO_PORT.
+const bindAddressNoPort = 24
 
 // loadResult is what a load came to. Latencies are of single requests.
 type loadResult struct {
@@ -131,7 +132,7 @@ func (c *client) dial() (net.Conn, error) {
 		Timeout: patience, KeepAlive: -1, LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0)),
 		Control: func(_, _ string, raw syscall.RawConn) (err error) {
 			if e := raw.Control(func(fd uintptr) {
-				err = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1)
+				err = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_IP, bindAddressNoPort, 1)
 			}); e != nil {
 				return e
 			}

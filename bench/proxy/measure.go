@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -38,8 +39,7 @@ type load struct {
 	figures func(r loadResult, cpu time.Duration) figures
 }
 
-// loads are made one after the other. A stream's CPU time is measured with one
-// connection and with a hundred, and summed.
+// loads are made one after the other.
 func (b *bench) loads() []load {
 	const answer = 128
 	return []load{
@@ -111,23 +111,30 @@ func (b *bench) measure(ctx context.Context, s subject) (figures, error) {
 			continue
 		}
 		l.spec.To, l.spec.For = to, b.window
-		before, err := p.cpu()
-		if err != nil {
-			return nil, err
-		}
-		r, err := b.generate(ctx, l.spec)
+		more, err := b.underLoad(ctx, p, l)
 		if err != nil {
 			return nil, fmt.Errorf("making the load %s: %w", l.name, err)
 		}
-		after, err := p.cpu()
-		if err != nil {
-			return nil, err
-		}
-		for name, value := range l.figures(r, after-before) {
-			f[name] = value
-		}
+		maps.Copy(f, more)
 	}
 	return f, nil
+}
+
+// underLoad makes one load on a process.
+func (b *bench) underLoad(ctx context.Context, p *process, l load) (figures, error) {
+	before, err := p.cpu()
+	if err != nil {
+		return nil, err
+	}
+	r, err := b.generate(ctx, l.spec)
+	if err != nil {
+		return nil, err
+	}
+	after, err := p.cpu()
+	if err != nil {
+		return nil, err
+	}
+	return l.figures(r, after-before), nil
 }
 
 func (b *bench) wanted(name string) bool { return b.only == "" || b.only == name }

@@ -23,9 +23,11 @@ const patience = 10 * time.Second
 
 // process is a program that the benchmark started.
 type process struct {
-	cmd  *exec.Cmd
-	done chan error
-	log  string
+	cmd *exec.Cmd
+	log string
+	// done is closed at its end; then err says how it ended.
+	done chan struct{}
+	err  error
 }
 
 // start starts a program with its output in a file; its end is that of the
@@ -44,8 +46,11 @@ func (b *bench) start(name string, argv ...string) (*process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("starting %s: %w", name, err)
 	}
-	p := &process{cmd: cmd, done: make(chan error, 1), log: log}
-	go func() { p.done <- cmd.Wait() }()
+	p := &process{cmd: cmd, done: make(chan struct{}), log: log}
+	go func() {
+		p.err = cmd.Wait()
+		close(p.done)
+	}()
 	return p, nil
 }
 
@@ -90,10 +95,9 @@ func (p *process) listens(ctx context.Context, at netip.AddrPort) error {
 			return c.Close()
 		}
 		select {
-		case ended := <-p.done:
+		case <-p.done:
 			text, _ := os.ReadFile(p.log)
-			p.done <- ended
-			return fmt.Errorf("waiting for %s: it ended: %w\n%s", at, errors.Join(ended, err), text)
+			return fmt.Errorf("waiting for %s: it ended: %w\n%s", at, errors.Join(p.err, err), text)
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(10 * time.Millisecond):
