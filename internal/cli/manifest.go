@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -40,11 +41,12 @@ type fileService struct {
 }
 
 // readManifests reads files, folders (their .yaml, .yml and .json files in the
-// order of names) and the standard input.
-func readManifests(w world, names []string) (manifest, error) {
+// order of names, with those of the folders in them when it is recursive) and
+// the standard input.
+func readManifests(w world, names []string, recursive bool) (manifest, error) {
 	var m manifest
 	for _, name := range names {
-		files, err := filesOf(name)
+		files, err := filesOf(name, recursive)
 		if err != nil {
 			return m, err
 		}
@@ -61,7 +63,7 @@ func readManifests(w world, names []string) (manifest, error) {
 	return m, nil
 }
 
-func filesOf(name string) ([]string, error) {
+func filesOf(name string, recursive bool) ([]string, error) {
 	if name == "-" {
 		return []string{name}, nil
 	}
@@ -72,15 +74,20 @@ func filesOf(name string) ([]string, error) {
 	if !info.IsDir() {
 		return []string{name}, nil
 	}
-	entries, err := os.ReadDir(name)
+	var files []string
+	err = filepath.WalkDir(name, func(path string, e fs.DirEntry, err error) error {
+		switch ext := filepath.Ext(path); {
+		case err != nil:
+			return err
+		case e.IsDir() && path != name && !recursive:
+			return filepath.SkipDir
+		case !e.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, ext):
+			files = append(files, path)
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, fmt.Errorf("reading a folder: %w", err)
-	}
-	var files []string
-	for _, e := range entries {
-		if ext := filepath.Ext(e.Name()); !e.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, ext) {
-			files = append(files, filepath.Join(name, e.Name()))
-		}
 	}
 	if len(files) == 0 {
 		return nil, fmt.Errorf("reading folder %s: it has no .yaml, .yml or .json file", name)

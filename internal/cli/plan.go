@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/fairlead-lb/fairlead/api/annotation"
 	"github.com/fairlead-lb/fairlead/api/config"
@@ -15,13 +17,16 @@ import (
 
 // planOptions are the flags of plan.
 type planOptions struct {
-	cluster  *kube.UserOptions
-	files    []string
-	offline  bool
-	config   string
-	provider *oneOf
-	detailed bool
-	output   *oneOf
+	cluster *kube.UserOptions
+	files   []string
+	// recursive: folders with the folders in them.
+	recursive bool
+	selector  string
+	offline   bool
+	config    string
+	provider  *oneOf
+	detailed  bool
+	output    *oneOf
 }
 
 func planCommand(w world) *cobra.Command {
@@ -34,10 +39,12 @@ func planCommand(w world) *cobra.Command {
 			"the live Service asks for, at the addresses it shows. What a backend really holds is known to the controller\n" +
 			"alone. Without a kubeconfig, or by --offline, the plan starts from nothing; pools are those of --config, and\n" +
 			"EndpointSlices and Nodes in the same files are taken for the cluster's. Other objects are passed over.\n\n" +
+			"✗ marks what is refused, and is counted at the end; ! marks what is to be known. -o wide adds the whole load\n" +
+			"balancer that is asked for, with its members and their weights.\n\n" +
 			"The exit code is 0 also when there are problems; with --detailed-exitcode it is 2 when there are steps.\n\n" +
 			"-o json and yaml print a list of kind PlanList (" + listVersion + "). Each item has namespace, name, provider, summary,\n" +
 			"problems, notes and steps (verb, kind, port, member, changes). Fields are added to it, never renamed or removed.",
-		Example: "  fairlead plan -f web.yaml\n  fairlead plan -f deploy/ --offline --provider openstack\n  kustomize build . | fairlead plan -f - --detailed-exitcode",
+		Example: "  fairlead plan -f web.yaml\n  fairlead plan -R -f deploy/ -l tier=edge --offline --provider openstack\n  kustomize build . | fairlead plan -f - --detailed-exitcode",
 		Args:    exactly(0),
 	}
 	o := planOptions{cluster: clusterFlags(cmd), provider: &oneOf{}}
@@ -46,11 +53,13 @@ func planCommand(w world) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringArrayVarP(&o.files, "filename", "f", nil, "`file` or folder with manifests; - is the standard input; may be given again")
+	f.BoolVarP(&o.recursive, "recursive", "R", false, "read folders with the folders in them")
+	f.StringVarP(&o.selector, "selector", "l", "", "only the Services of the files with these `labels`")
 	f.BoolVar(&o.offline, "offline", false, "plan without a cluster")
 	f.StringVar(&o.config, "config", "", "the controller's configuration `file`, for its pools and default provider")
 	f.Var(o.provider, "provider", "who serves Services that do not say so (default: the configuration's, else local)")
 	f.BoolVar(&o.detailed, "detailed-exitcode", false, "end with exit code 2 when there are steps")
-	o.output = outputFlag(cmd, "json", "yaml")
+	o.output = outputFlag(cmd, "wide", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if len(o.files) == 0 {
 			return usage("name the manifest: %s plan -f FILE", w.program)
@@ -61,10 +70,15 @@ func planCommand(w world) *cobra.Command {
 }
 
 func runPlan(ctx context.Context, w world, o planOptions) error {
-	m, err := readManifests(w, o.files)
+	selector, err := labels.Parse(o.selector)
+	if err != nil {
+		return usage("--selector: %w", err)
+	}
+	m, err := readManifests(w, o.files, o.recursive)
 	if err != nil {
 		return err
 	}
+	m.services = slices.DeleteFunc(m.services, func(f fileService) bool { return !selector.Matches(labels.Set(f.svc.Labels)) })
 	c, err := readConfig(o.config)
 	if err != nil {
 		return err

@@ -119,6 +119,8 @@ func passOver(svc *corev1.Service, at string) string {
 	switch {
 	case svc.Spec.Type != corev1.ServiceTypeLoadBalancer:
 		return fmt.Sprintf("%s: passed over Service %s, which is not of type LoadBalancer", at, svc.Name)
+	case unknownClass(svc):
+		return fmt.Sprintf("%s: passed over Service %s: Fairlead has no provider of class %s; write %s", at, svc.Name, class, knownClasses())
 	case class != "" && !isOurs(class):
 		return fmt.Sprintf("%s: passed over Service %s, whose class %s is another controller's", at, svc.Name, class)
 	}

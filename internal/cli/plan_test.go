@@ -23,28 +23,33 @@ func TestPlanOffline(t *testing.T) {
 		file   string
 		args   []string
 	}{
-		"simple":       {reason: "API defaults, an address from the pool, endpoints of the same file", file: "simple.yaml"},
-		"json":         {reason: "steps as data", file: "simple.yaml", args: []string{"-o", "json"}},
-		"changes":      {reason: "steps by the exit code", file: "simple.yaml", args: []string{"--detailed-exitcode"}},
-		"no-changes":   {reason: "nothing to do by the exit code", file: "blocked.yaml", args: []string{"--detailed-exitcode"}},
-		"options":      {reason: "what is wrong is a sentence each", file: "options.yaml"},
-		"openstack":    {reason: "the same for another provider", file: "options.yaml", args: []string{"--provider", "openstack"}},
-		"blocked":      {reason: "exposure in doubt: nothing is served", file: "blocked.yaml"},
-		"many":         {reason: "documents, lists, other kinds, other classes, other types", file: "many.yaml"},
-		"dual-stack":   {reason: "a family that no pool has", file: "dual.yaml"},
-		"pools":        {reason: "the pools of a configuration", file: "dual.yaml", args: []string{"--config", "testdata/plan/config.yaml"}},
-		"bad-config":   {reason: "a configuration with a mistake", file: "simple.yaml", args: []string{"--config", "testdata/plan/simple.yaml"}},
-		"nodes":        {reason: "without node ports nothing reaches the nodes", file: "nodes.yaml"},
-		"none":         {reason: "no Service at all", file: "none.yaml"},
-		"unknown":      {reason: "an unknown field has a line", file: "unknown.yaml"},
-		"mistyped":     {reason: "a text where a number belongs has a line", file: "mistyped.yaml"},
-		"twice":        {reason: "a key that stands twice has a line", file: "twice.yaml"},
-		"no-ports":     {reason: "what the API server would refuse", file: "no-ports.yaml"},
-		"bad-port":     {reason: "a port out of range has a line", file: "bad-port.yaml"},
-		"no-name":      {reason: "a Service without a name", file: "no-name.yaml"},
-		"no-kind":      {reason: "not a Kubernetes object", file: "no-kind.yaml"},
-		"absent":       {reason: "no file", file: "absent.yaml"},
-		"bad-provider": {reason: "usage", file: "simple.yaml", args: []string{"--provider", "aws"}},
+		"simple":         {reason: "API defaults, an address from the pool, endpoints of the same file", file: "simple.yaml"},
+		"json":           {reason: "steps as data", file: "simple.yaml", args: []string{"-o", "json"}},
+		"changes":        {reason: "steps by the exit code", file: "simple.yaml", args: []string{"--detailed-exitcode"}},
+		"no-changes":     {reason: "nothing to do by the exit code", file: "blocked.yaml", args: []string{"--detailed-exitcode"}},
+		"options":        {reason: "what is wrong is a sentence each", file: "options.yaml"},
+		"openstack":      {reason: "the same for another provider", file: "options.yaml", args: []string{"--provider", "openstack"}},
+		"blocked":        {reason: "exposure in doubt: nothing is served", file: "blocked.yaml"},
+		"wide":           {reason: "the whole load balancer, with its members", file: "simple.yaml", args: []string{"-o", "wide"}},
+		"wide-blocked":   {reason: "nothing is asked for", file: "blocked.yaml", args: []string{"-o", "wide"}},
+		"labelled":       {reason: "only the Services with these labels", file: "labels.yaml", args: []string{"-l", "tier=edge"}},
+		"bad-labels":     {reason: "usage", file: "labels.yaml", args: []string{"-l", "=="}},
+		"mistyped-class": {reason: "a class of our domain that no provider has is nobody's", file: "mistyped-class.yaml"},
+		"many":           {reason: "documents, lists, other kinds, other classes, other types", file: "many.yaml"},
+		"dual-stack":     {reason: "a family that no pool has", file: "dual.yaml"},
+		"pools":          {reason: "the pools of a configuration", file: "dual.yaml", args: []string{"--config", "testdata/plan/config.yaml"}},
+		"bad-config":     {reason: "a configuration with a mistake", file: "simple.yaml", args: []string{"--config", "testdata/plan/simple.yaml"}},
+		"nodes":          {reason: "without node ports nothing reaches the nodes", file: "nodes.yaml"},
+		"none":           {reason: "no Service at all", file: "none.yaml"},
+		"unknown":        {reason: "an unknown field has a line", file: "unknown.yaml"},
+		"mistyped":       {reason: "a text where a number belongs has a line", file: "mistyped.yaml"},
+		"twice":          {reason: "a key that stands twice has a line", file: "twice.yaml"},
+		"no-ports":       {reason: "what the API server would refuse", file: "no-ports.yaml"},
+		"bad-port":       {reason: "a port out of range has a line", file: "bad-port.yaml"},
+		"no-name":        {reason: "a Service without a name", file: "no-name.yaml"},
+		"no-kind":        {reason: "not a Kubernetes object", file: "no-kind.yaml"},
+		"absent":         {reason: "no file", file: "absent.yaml"},
+		"bad-provider":   {reason: "usage", file: "simple.yaml", args: []string{"--provider", "aws"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -73,11 +78,32 @@ func TestPlanReadsFoldersAndStandardInput(t *testing.T) {
 	if got.out != want.out || got.err != "No cluster is configured, so the plan is made without one.\n" {
 		t.Errorf("the plan of the standard input: %+v", got)
 	}
+	above := t.TempDir()
+	if err := os.Rename(dir, filepath.Join(above, "in")); err != nil {
+		t.Fatal(err)
+	}
+	if got := run(t, nil, "", "plan", "--offline", "-R", "-f", above); got != want {
+		t.Errorf("the plan of the folder in the folder: %+v, not %+v", got, want)
+	}
+	if got := run(t, nil, "", "plan", "--offline", "-f", above); got.code != ExitFailed {
+		t.Errorf("without -R the folder in the folder was read: %+v", got)
+	}
 	if got := run(t, nil, "", "plan", "-f", t.TempDir()); got.code != ExitFailed || !strings.Contains(got.err, "it has no .yaml") {
 		t.Errorf("an empty folder: %+v", got)
 	}
 	if got := run(t, nil, "", "plan"); got.code != ExitUsage {
 		t.Errorf("no file: %+v", got)
+	}
+}
+
+// TestPlanCountsWhatItMarks: the summary's number is that of the lines marked ✗.
+func TestPlanCountsWhatItMarks(t *testing.T) {
+	for _, file := range []string{"simple", "options", "blocked", "dual", "nodes", "many"} {
+		out := run(t, nil, "", "plan", "--offline", "-f", "testdata/plan/"+file+".yaml").out
+		want := "; " + count(strings.Count(out, "  ✗ "), "problem") + "\n"
+		if !strings.HasSuffix(out, want) {
+			t.Errorf("%s does not end with %q:\n%s", file, want, out)
+		}
 	}
 }
 

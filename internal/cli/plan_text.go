@@ -72,32 +72,40 @@ func (p planned) problems() []planProblem {
 }
 
 // text is the planner's own text, then what is wrong.
-func (p planned) text() string {
+func (p planned) text(wide bool) string {
 	var s strings.Builder
 	s.WriteString(p.plan.Text())
 	for _, x := range p.problems() {
-		mark := "!"
-		if x.Refused {
-			mark = "✗"
-		}
-		fmt.Fprintf(&s, "  %s %s\n", mark, x.Message)
+		fmt.Fprintf(&s, "  %s %s\n", problemMark(x.Refused), x.Message)
 	}
-	if p.asked.Blocked {
-		s.WriteString("  ✗ Who may reach the Service is in doubt, so it gets nothing until that is mended.\n")
-	}
-	if p.asked.Paused {
-		fmt.Fprintf(&s, "  ! The Service is paused: nothing of this is done before %s is removed.\n", annotation.Paused.Key())
-	}
-	for _, n := range p.notes {
+	for _, n := range p.allNotes() {
 		fmt.Fprintf(&s, "  ! %s\n", n)
 	}
+	if wide && !p.plan.Remove {
+		s.WriteString("  asked for:\n")
+		for line := range strings.Lines(p.plan.Want.Text()) {
+			s.WriteString("    " + line)
+		}
+	}
 	return s.String()
+}
+
+// allNotes are what follows from the problems, then the notes about the plan.
+func (p planned) allNotes() []string {
+	notes := []string{}
+	if p.asked.Blocked {
+		notes = append(notes, "Who may reach the Service is in doubt, so it gets nothing until that is mended.")
+	}
+	if p.asked.Paused {
+		notes = append(notes, fmt.Sprintf("The Service is paused: nothing of this is done before %s is removed.", annotation.Paused.Key()))
+	}
+	return append(notes, p.notes...)
 }
 
 func (p planned) item() planItem {
 	i := planItem{
 		Namespace: p.plan.Key.Namespace, Name: p.plan.Key.Name, Provider: p.provider, Summary: p.plan.Summary(),
-		Problems: p.problems(), Notes: append([]string{}, p.notes...), Steps: []planStep{},
+		Problems: p.problems(), Notes: p.allNotes(), Steps: []planStep{},
 	}
 	for _, s := range p.plan.Steps {
 		step := planStep{Verb: string(s.Verb), Kind: string(s.Kind)}
@@ -115,13 +123,17 @@ func (p planned) item() planItem {
 	return i
 }
 
-// plansSummary is the last line.
+// plansSummary is the last line. What is only to be known is no problem.
 func plansSummary(plans []planned) string {
 	var all plan.Plan
 	problems := 0
 	for _, p := range plans {
 		all.Steps = append(all.Steps, p.plan.Steps...)
-		problems += len(p.problems())
+		for _, x := range p.problems() {
+			if x.Refused {
+				problems++
+			}
+		}
 	}
 	return fmt.Sprintf("%s: %s; %s", count(len(plans), "Service"), all.Summary(), count(problems, "problem"))
 }
@@ -150,7 +162,7 @@ func printPlans(w world, o planOptions, m manifest, plans []planned) error {
 }
 
 func writePlans(w world, format string, made []planned) error {
-	if format != "" {
+	if format == "json" || format == "yaml" {
 		items := make([]planItem, 0, len(made))
 		for _, p := range made {
 			items = append(items, p.item())
@@ -167,7 +179,7 @@ func writePlans(w world, format string, made []planned) error {
 		return nil
 	}
 	for _, p := range made {
-		fmt.Fprintln(w.Out, p.text())
+		fmt.Fprintln(w.Out, p.text(format == "wide"))
 	}
 	fmt.Fprintln(w.Out, plansSummary(made))
 	return nil
