@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/fairlead-lb/fairlead/api/v1alpha1"
 	"github.com/fairlead-lb/fairlead/internal/kube"
@@ -40,16 +41,20 @@ func addressesCommand(w world) *cobra.Command {
 		Use:   "addresses",
 		Short: "List the addresses that Services hold, or that are reserved for them",
 		Long: "List every address that a Service holds, and every one that is reserved for the Service that had it before;\n" +
-			"with -n, those of one namespace.\n\n" +
-			"It needs the rights to list servicerecords and addressreservations (fairlead.dev) in Fairlead's own namespace.\n\n" +
+			"with -n, those of one namespace; with -l, those of Services that are there and have these labels.\n\n" +
+			"It needs the rights to list servicerecords and addressreservations (fairlead.dev) in Fairlead's own namespace,\n" +
+			"and with -l the right to list Services.\n\n" +
 			"-o json and yaml print a list of kind AddressList (" + listVersion + "). Each item has address, state (held or reserved),\n" +
 			"namespace, name, pool, since and, when it is reserved, until. Fields are added to it, never renamed or removed.",
-		Example: "  fairlead addresses\n  fairlead addresses -o json",
+		Example: "  fairlead addresses\n  fairlead addresses -n shop -l tier=edge -o json",
 		Args:    exactly(0),
 	}
-	o := clusterFlags(cmd)
+	o, which := clusterFlags(cmd), selectionFlags(cmd)
 	output := outputFlag(cmd, "wide", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := which.parse(nil); err != nil {
+			return err
+		}
 		a, err := w.open(*o)
 		if err != nil {
 			return err
@@ -58,12 +63,34 @@ func addressesCommand(w world) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if o.Namespace != "" {
-			items = slices.DeleteFunc(items, func(i address) bool { return i.Namespace != o.Namespace })
+		namespace := o.Namespace // the context's is none to restrict a list of all
+		if which.everywhere {
+			namespace = ""
+		}
+		if items, err = which.addresses(cmd.Context(), a, items, namespace); err != nil {
+			return err
 		}
 		return printAddresses(w, output.value, items)
 	}
 	return cmd
+}
+
+// addresses keeps those of a namespace, all when it is empty, and of the
+// Services with the labels that are selected, if any are.
+func (s *selection) addresses(ctx context.Context, a *access, items []address, namespace string) ([]address, error) {
+	if namespace != "" {
+		items = slices.DeleteFunc(items, func(i address) bool { return i.Namespace != namespace })
+	}
+	if s.selector == "" {
+		return items, nil
+	}
+	found, err := a.Services(ctx, namespace, s.parsed)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(items, func(i address) bool {
+		return !slices.ContainsFunc(found, func(svc corev1.Service) bool { return svc.Namespace == i.Namespace && svc.Name == i.Name })
+	}), nil
 }
 
 func readAddresses(ctx context.Context, a *access) ([]address, error) {

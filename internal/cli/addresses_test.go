@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fairlead-lb/fairlead/api/v1alpha1"
@@ -36,6 +37,18 @@ func TestAddresses(t *testing.T) {
 	}
 	if none, other := run(t, &fakeCluster{}, "", "addresses"), run(t, c, "", "addresses", "-n", "other"); other != none {
 		t.Errorf("-n of another namespace: %+v, not %+v", other, none)
+	}
+	if all, everywhere := run(t, c, "", "addresses"), run(t, c, "", "addresses", "-n", "other", "-A"); everywhere != all {
+		t.Errorf("-A: %+v, not %+v", everywhere, all)
+	}
+	c.services = []corev1.Service{serviceNamed("web", func(s *corev1.Service) { s.Labels = map[string]string{"tier": "edge"} }), serviceNamed("api")}
+	golden(t, "addresses/labelled.txt", run(t, c, "", "addresses", "-l", "tier=edge").text())
+	c.fail = map[string]error{"Services": forbidden("services")}
+	if got := run(t, c, "", "addresses", "-l", "tier=edge"); got.out != "" || got.code != ExitFailed {
+		t.Errorf("without the right to list Services: %+v", got)
+	}
+	if got := run(t, c, "", "addresses", "-l", "=="); got.code != ExitUsage {
+		t.Errorf("no labels: %+v", got)
 	}
 	golden(t, "addresses/none.txt", run(t, &fakeCluster{}, "", "addresses").text())
 	c.fail = map[string]error{"Records": forbidden("servicerecords.fairlead.dev")}
