@@ -47,7 +47,7 @@ func addressesCommand(w world) *cobra.Command {
 			"-o json and yaml print a list of kind AddressList (" + listVersion + "). Each item has address, state (held or reserved),\n" +
 			"namespace, name, pool, since and, when it is reserved, until. Fields are added to it, never renamed or removed.",
 		Example: "  fairlead addresses\n  fairlead addresses -n shop -l tier=edge -o json",
-		Args:    exactly(0),
+		Args:    noArgs(),
 	}
 	o, which := clusterFlags(cmd), selectionFlags(cmd)
 	output := outputFlag(cmd, "wide", "json", "yaml")

@@ -158,9 +158,9 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 
 func showHelp(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 
-// atMost and exactly are cobra's checks, as errors of usage.
-func atMost(n int) cobra.PositionalArgs  { return asUsage(cobra.MaximumNArgs(n)) }
-func exactly(n int) cobra.PositionalArgs { return asUsage(cobra.ExactArgs(n)) }
+// atMost and noArgs are cobra's checks, as errors of usage.
+func atMost(n int) cobra.PositionalArgs { return asUsage(cobra.MaximumNArgs(n)) }
+func noArgs() cobra.PositionalArgs      { return asUsage(cobra.ExactArgs(0)) }
 
 func asUsage(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {

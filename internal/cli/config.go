@@ -41,7 +41,7 @@ func configCommand(w world) *cobra.Command {
 		Short:   "Print a file with every field at its default",
 		Long:    "Print a configuration file with every field at its default, each with its documentation.",
 		Example: "  fairlead config reference > fairlead.yaml",
-		Args:    exactly(0),
+		Args:    noArgs(),
 		RunE: func(*cobra.Command, []string) error {
 			fmt.Fprint(w.Out, config.Reference())
 			return nil

@@ -45,7 +45,7 @@ func planCommand(w world) *cobra.Command {
 			"-o json and yaml print a list of kind PlanList (" + listVersion + "). Each item has namespace, name, provider, summary,\n" +
 			"problems, notes and steps (verb, kind, port, member, changes). Fields are added to it, never renamed or removed.",
 		Example: "  fairlead plan -f web.yaml\n  fairlead plan -R -f deploy/ -l tier=edge --offline --provider openstack\n  kustomize build . | fairlead plan -f - --detailed-exitcode",
-		Args:    exactly(0),
+		Args:    noArgs(),
 	}
 	o := planOptions{cluster: clusterFlags(cmd), provider: &oneOf{}}
 	for _, p := range annotation.Providers() {

@@ -14,7 +14,7 @@ func versionCommand(w world) *cobra.Command {
 		Short:   "Print the version of this program",
 		Long:    "Print the version of this program, and what it was built from.",
 		Example: "  fairlead version",
-		Args:    exactly(0),
+		Args:    noArgs(),
 		RunE: func(*cobra.Command, []string) error {
 			info, ok := debug.ReadBuildInfo()
 			if !ok {
