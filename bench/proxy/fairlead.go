@@ -55,7 +55,7 @@ func serveFairlead(ctx context.Context, spec fairleadSpec) (err error) {
 		{Port: model.Port{Protocol: model.UDP, Number: spec.Front.Port()}, Pool: pool},
 	}
 	key := model.Key{Namespace: "bench", Name: "proxy"}
-	for _, e := range p.Set(key, "1", []netip.Addr{spec.Front.Addr()}, listeners) { //nolint:contextcheck // binding waits for nothing
+	for _, e := range p.Set(key, "1", []netip.Addr{spec.Front.Addr()}, listeners) {
 		return fmt.Errorf("serving %s: %s", e.Port, e.Message)
 	}
 	return p.Run(ctx, func(model.Key) {})

@@ -114,6 +114,9 @@ func (p *pass) recorded() bool {
 	return p.view.Record != nil && p.view.Record.Spec.ServiceRef.UID == p.view.Service.UID
 }
 
+// failed tells whether the backend is known not to be as asked.
+func (p *pass) failed() bool { return p.failure != nil }
+
 // dropFormerOwner removes what an earlier Service of the same name, or another
 // provider, left behind, before anything is made for this one.
 func (c *Controller) dropFormerOwner(ctx context.Context, p *pass) error {
@@ -121,7 +124,8 @@ func (c *Controller) dropFormerOwner(ctx context.Context, p *pass) error {
 	if record == nil || p.hold || (p.recorded() && record.Spec.Provider == p.claim.Provider) {
 		return nil
 	}
-	if p.failure = c.removeFrom(ctx, record.Spec.Provider, p.key); p.failure != nil {
+	p.failure = c.removeFrom(ctx, record.Spec.Provider, p.key)
+	if p.failed() {
 		p.want.Addresses = c.addresses.holds(p.key)
 		return nil
 	}

@@ -54,7 +54,7 @@ func TestTC01MemberHalfClose(t *testing.T) {
 	}
 	write(t, c, "still here")
 	_ = c.Close()
-	if s := <-got; s != "still here" {
+	if s := take(t, got); s != "still here" {
 		t.Errorf("the member got %q, want %q", s, "still here")
 	}
 	r.closedBy(tcpPort(8080), ReasonDone)

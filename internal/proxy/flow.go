@@ -139,14 +139,17 @@ func (f *flow) wake() {
 }
 
 // failed ends the flow because of an error of its socket. That is mostly an
-// ICMP error: the member's port is closed. The client is told nothing.
-func (f *flow) failed(err error) {
-	if f.endOnce(ReasonRefused) {
-		s := f.socket.service
-		f.member.failed.Add(1)
-		f.socket.flows.refuse(f, s.proxy.cfg.FlowLimit)
-		s.connectFailed(f.member, err)
+// ICMP error: the member's port is closed. The client is told nothing. It reports
+// whether the flow went on until now.
+func (f *flow) failed(err error) bool {
+	if !f.endOnce(ReasonRefused) {
+		return false
 	}
+	s := f.socket.service
+	f.member.failed.Add(1)
+	f.socket.flows.refuse(f, s.proxy.cfg.FlowLimit)
+	s.connectFailed(f.member, err)
+	return true
 }
 
 // reply carries the member's datagrams to the client until the flow ends. A

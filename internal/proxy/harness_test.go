@@ -325,3 +325,15 @@ func mustFinish(t *testing.T, c net.Conn) string {
 	}
 	return got
 }
+
+// take receives from a channel, and fails the test when nothing comes.
+func take[T any](t testing.TB, from <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(patienceOfTests):
+		t.Fatal("nothing came")
+		panic("not reached")
+	}
+}

@@ -116,7 +116,7 @@ func TestPPW02OneWrite(t *testing.T) {
 			p.tasks.start(t.Context())
 			p.tasks.add(x.serve)
 			want := string(appendHeader(nil, version, netio.Local(client), netio.Remote(client), nil)) + "early"
-			if s := <-got; s != want {
+			if s := take(t, got); s != want {
 				t.Errorf("the first read gave %q, want %q", s, want)
 			}
 			write(t, client, "late") // PPW05: the rest follows by splice
@@ -165,27 +165,27 @@ func TestPPW07LiveSwitch(t *testing.T) {
 	r.set(l)
 	plain := r.dial(8080)
 	write(t, plain, "1")
-	if s := <-got; s != "1" {
+	if s := take(t, got); s != "1" {
 		t.Errorf("got %q, want 1", s)
 	}
 	l.Pool.ProxyProtocol = model.ProxyV1
 	r.set(l)
 	proxied := r.dial(8080)
-	if s, want := <-got, string(appendHeader(nil, model.ProxyV1, netio.Local(proxied), r.at(8080), nil)); s != want {
+	if s, want := take(t, got), string(appendHeader(nil, model.ProxyV1, netio.Local(proxied), r.at(8080), nil)); s != want {
 		t.Errorf("got %q, want %q", s, want)
 	}
 	write(t, plain, "2")
-	if s := <-got; s != "2" {
+	if s := take(t, got); s != "2" {
 		t.Errorf("the old connection brought %q, want 2", s)
 	}
 	l.Pool.ProxyProtocol = model.ProxyNone
 	r.set(l)
 	write(t, proxied, "3")
-	if s := <-got; s != "3" {
+	if s := take(t, got); s != "3" {
 		t.Errorf("the connection with a header brought %q, want 3", s)
 	}
 	write(t, r.dial(8080), "4")
-	if s := <-got; s != "4" {
+	if s := take(t, got); s != "4" {
 		t.Errorf("a new connection brought %q, want 4", s)
 	}
 }
@@ -225,7 +225,7 @@ func TestPPH01ChecksSendAHeader(t *testing.T) {
 			if err := probe(ctx, target{at, plan}); err != nil {
 				t.Fatal(err)
 			}
-			s := <-got
+			s := take(t, got)
 			if want := tc.want(s.from, s.to); s.bytes != want {
 				t.Errorf("%s: the member got %q, want %q", tc.reason, s.bytes, want)
 			}

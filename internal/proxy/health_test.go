@@ -278,11 +278,11 @@ func TestHC07CheckConnectsAndResets(t *testing.T) {
 	l := listener(tcpPort(8080), member)
 	l.Pool.Monitor = model.Monitor{Type: "TCP", Delay: time.Hour, Timeout: patienceOfTests}
 	r.set(l)
-	if err := <-got; !errors.Is(err, syscall.ECONNRESET) {
+	if err := take(t, got); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("the check ended with %v, want a reset", err)
 	}
 	eventually(t, "the member is up", func() bool { return r.health().State == model.MemberUp })
-	if k := <-r.changed; k != r.owner {
+	if k := take(t, r.changed); k != r.owner {
 		t.Errorf("news of %v, want %v", k, r.owner)
 	}
 }
@@ -363,13 +363,13 @@ func TestConnectErrorsAreShown(t *testing.T) {
 	at := deadAddress(t)
 	r.set(listener(tcpPort(8080), at))
 	r.refused(8080)
-	<-r.changed
+	take(t, r.changed)
 	if got := r.health(); got.Cause != "connection refused" || got.State != model.MemberUnknown {
 		t.Errorf("health %+v, want unknown by connection refused", got)
 	}
 	backendAt(t, at, greet("a"))
 	read(t, r.dial(8080), 1)
-	<-r.changed
+	take(t, r.changed)
 	if got := r.health().Cause; got != "" {
 		t.Errorf("cause %q after a good connection, want none", got)
 	}
@@ -400,7 +400,7 @@ func TestHeaderHint(t *testing.T) {
 			return s.Active == 0 && s.Accepted == uint64(i+1)
 		})
 	}
-	<-r.changed
+	take(t, r.changed)
 	const want = "closes the connection right after the PROXY header: it does not seem to expect PROXY protocol; " +
 		"turn it on there, or turn the option proxy-protocol off"
 	if got := r.health().Cause; got != want {
@@ -410,7 +410,7 @@ func TestHeaderHint(t *testing.T) {
 	c := r.dial(8080)
 	mustFinish(t, c)
 	_ = c.Close()
-	<-r.changed
+	take(t, r.changed)
 	if got := r.health().Cause; got != "" {
 		t.Errorf("cause %q after an answer, want none", got)
 	}

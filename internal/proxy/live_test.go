@@ -181,7 +181,7 @@ func TestShutdownGrace(t *testing.T) {
 	read(t, c, 1)
 	r.stop()
 	mustReset(t, c)
-	if err := <-got; netio.CauseOf(err) != netio.WasReset {
+	if err := take(t, got); netio.CauseOf(err) != netio.WasReset {
 		t.Errorf("the member's connection ended with %v, want a reset", err)
 	}
 }
@@ -211,7 +211,7 @@ func TestPortErrors(t *testing.T) {
 		t.Errorf("the good port serves %q, want a", got)
 	}
 	free()
-	if got := <-r.changed; got != r.owner {
+	if got := take(t, r.changed); got != r.owner {
 		t.Errorf("news of %v, want %v", got, r.owner)
 	}
 	if got := r.State(r.owner).Health[1].Error; got.Reason != "" {

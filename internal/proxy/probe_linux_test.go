@@ -104,7 +104,7 @@ func TestPPH06HeaderWithRequest(t *testing.T) {
 	if err := probe(t.Context(), target{at, plan}); err != nil {
 		t.Fatal(err)
 	}
-	got := <-first
+	got := take(t, first)
 	if !strings.HasPrefix(got, "\r\n\r\n\x00\r\nQUIT\n\x20\x00\x00\x00GET / HTTP/1.1\r\n") || !strings.HasSuffix(got, "\r\n\r\n") {
 		t.Errorf("the first read got %q, want a LOCAL header and the whole request", got)
 	}
@@ -153,7 +153,7 @@ func TestHC11UDPConnectHeader(t *testing.T) {
 	if err := probe(t.Context(), target{at, plan}); err != nil {
 		t.Fatal(err)
 	}
-	if want := "\r\n\r\n\x00\r\nQUIT\n\x20\x00\x00\x00"; <-got != want {
+	if want := "\r\n\r\n\x00\r\nQUIT\n\x20\x00\x00\x00"; take(t, got) != want {
 		t.Errorf("the check was not a LOCAL header alone")
 	}
 }
@@ -256,9 +256,9 @@ func TestHC12CheckComesFromWhereTrafficDoes(t *testing.T) {
 	l.Pool.ProxyProtocol = model.ProxyV2
 	l.Pool.Monitor = model.Monitor{Type: "TCP", Delay: time.Hour, Timeout: patienceOfTests}
 	r.set(l)
-	check := <-visits
+	check := take(t, visits)
 	r.dial(8080)
-	traffic := <-visits
+	traffic := take(t, visits)
 	if diff := cmp.Diff(traffic, check, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 		t.Errorf("traffic and check differ (-traffic +check):\n%s", diff)
 	}

@@ -84,7 +84,7 @@ func TestTT04TT09AnyByteRefreshes(t *testing.T) {
 	if s := mustFinish(t, r.dial(8080)); len(s) != steps {
 		t.Errorf("the download ended after %d of %d bytes", len(s), steps)
 	}
-	if s := <-got; len(s) != steps {
+	if s := take(t, got); len(s) != steps {
 		t.Errorf("the upload ended after %d of %d bytes", len(s), steps)
 	}
 }

@@ -55,8 +55,10 @@ func (s *socket) forwardAll(b *netio.Batch) {
 // forward sends entries i to j of one client to its member. If the member has
 // answered an earlier datagram with an ICMP error, these go to another at once.
 func (s *socket) forward(b *netio.Batch, i, j int, client netip.AddrPort) {
-	const tries = 2
-	for failed := 0; i < j && failed < tries; {
+	// A flow that ended by itself under the datagram's feet (UD-04) is no fault
+	// of the member's; it has more tries, of which there must be an end.
+	const tries, renewals = 2, 16
+	for failed, ended := 0, 0; i < j && failed < tries && ended < renewals; {
 		f := s.flow(client)
 		if f == nil {
 			break
@@ -71,8 +73,11 @@ func (s *socket) forward(b *netio.Batch, i, j int, client netip.AddrPort) {
 			s.drop(b, i, i+1)
 			i++
 		default:
-			f.failed(err)
-			failed++
+			if f.failed(err) {
+				failed++
+			} else {
+				ended++
+			}
 		}
 	}
 	s.drop(b, i, j)

@@ -190,7 +190,7 @@ func TestUD04FirstDatagram(t *testing.T) {
 	c := r.udp(5353)
 	for i := range 200 {
 		write(t, c, fmt.Sprint(i))
-		if s := <-got; s != fmt.Sprint(i) {
+		if s := take(t, got); s != fmt.Sprint(i) {
 			t.Fatalf("the member got %q, want %d", s, i)
 		}
 	}
