@@ -18,8 +18,8 @@ import (
 type addressBook struct {
 	mu    sync.Mutex
 	table *ipam.Table
-	// waiters have no address, or not the one they asked for.
-	waiters map[model.Key]bool
+	// waiters have no address, or not the one they asked for, since when.
+	waiters map[model.Key]time.Time
 	// unwritten are the addresses whose reservation may be written down
 	// otherwise than the table has it.
 	unwritten map[netip.Addr]bool
@@ -35,7 +35,7 @@ type addressBook struct {
 func newAddressBook(pools []ipam.Pool) *addressBook {
 	return &addressBook{
 		table:     ipam.NewTable(pools, nil),
-		waiters:   map[model.Key]bool{},
+		waiters:   map[model.Key]time.Time{},
 		unwritten: map[netip.Addr]bool{},
 		claimed:   map[model.Key][]netip.Addr{},
 		moved:     map[model.Key]bool{},
@@ -71,6 +71,7 @@ func (b *addressBook) assign(r ipam.Request, now time.Time) assignment {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	before, had := b.table.Holding(r.Owner)
+	r.Asked = b.asked(r)
 	a := assignment{Verdict: b.table.Assign(r, now)}
 	a.holding, _ = b.table.Holding(r.Owner)
 	if had && !sameHolding(before, a.holding) {
@@ -88,6 +89,7 @@ func (b *addressBook) preview(r ipam.Request, now time.Time) assignment {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	before, had := b.table.Holding(r.Owner)
+	r.Asked = b.asked(r)
 	a := assignment{Verdict: b.table.Assign(r, now)}
 	a.holding, _ = b.table.Holding(r.Owner)
 	b.table.Release(r.Owner, now, 0)
@@ -150,14 +152,25 @@ func (b *addressBook) holds(owner model.Key) []netip.Addr {
 }
 
 // wait notes whether an owner would profit from another address becoming free.
-func (b *addressBook) wait(owner model.Key, waits bool) {
+func (b *addressBook) wait(owner model.Key, waits bool, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if waits {
-		b.waiters[owner] = true
-	} else {
+	if !waits {
 		delete(b.waiters, owner)
+	} else if _, already := b.waiters[owner]; !already {
+		b.waiters[owner] = now
 	}
+}
+
+// asked is since when an owner is known to ask for an address: an object may
+// have been created at the end of the second that it tells, so whoever was not
+// seen waiting before counts from there.
+func (b *addressBook) asked(r ipam.Request) time.Time {
+	latest := r.Created.Add(time.Second)
+	if since, ok := b.waiters[r.Owner]; ok && since.Before(latest) {
+		return since
+	}
+	return latest
 }
 
 func (b *addressBook) waiting() []model.Key {

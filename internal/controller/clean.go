@@ -141,7 +141,7 @@ func actedAsDefault(svc *corev1.Service, view kube.View) bool {
 // Service that was never served, and what a backend held for it at the start.
 func (c *Controller) ignore(ctx context.Context, key model.Key, svc *corev1.Service) error {
 	c.forget(key)
-	c.addresses.wait(key, false)
+	c.addresses.wait(key, false, c.Now())
 	if svc != nil && othersService(svc) && svc.DeletionTimestamp == nil {
 		if err := c.Writer.ClearStatus(ctx, svc); err != nil {
 			return err

@@ -434,3 +434,32 @@ func TestReleasedAndDeleted(t *testing.T) {
 		t.Errorf("the next one who asks for the address got %v", have)
 	}
 }
+
+// TestHoldCountsWithinTheSecond: objects tell the second they were created in.
+// Who was seen waiting gets what is released within that second, and who comes
+// after the release does not.
+func TestHoldCountsWithinTheSecond(t *testing.T) {
+	for _, waits := range []bool{true, false} {
+		t.Run(fmt.Sprintf("waiting=%v", waits), func(t *testing.T) {
+			r := newRig(t, nil)
+			r.put(lb("first", annotated("address", "203.0.113.1")))
+			r.settle()
+			ask := func() {
+				r.put(lb("second", annotated("address", "203.0.113.1")))
+				r.settle()
+			}
+			if waits {
+				ask()
+			}
+			r.now = r.now.Add(100 * time.Millisecond)
+			r.delete("first")
+			r.settle()
+			if !waits {
+				ask()
+			}
+			if got := len(kube.AddressesOf(r.cluster.Service(keyFor("second")))) == 1; got != waits {
+				t.Errorf("the second Service has the address: %v, want %v", got, waits)
+			}
+		})
+	}
+}

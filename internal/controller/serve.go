@@ -344,7 +344,7 @@ func (c *Controller) report(ctx context.Context, p *pass) error {
 	}
 	c.tell(p, &m, report, news)
 	c.remember(p.key, m)
-	c.addresses.wait(p.key, waits(p.verdict.Verdict))
+	c.addresses.wait(p.key, waits(p.verdict.Verdict), now)
 	return nil
 }
 

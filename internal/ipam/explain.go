@@ -101,7 +101,7 @@ func (t *Table) checkHeld(req Request, a netip.Addr, now time.Time) *refusal {
 	if s == nil {
 		return nil
 	}
-	if r, barred := s.bars(req.Owner, req.Created); barred {
+	if r, barred := s.bars(req.Owner, req.asking()); barred {
 		return refuse(AddressHeld, "%s is held for %s until %s; re-create it to get the address back", a, r.For, clock(r.Until, now))
 	}
 	return nil

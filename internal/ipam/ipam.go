@@ -38,6 +38,10 @@ type Request struct {
 	// Created is when the asking object was created. An owner older than a
 	// reservation was already waiting when the address was released.
 	Created time.Time
+	// Asked is since when the owner is known to ask, where that is not
+	// Created: objects tell the second that they were created in, which is
+	// too coarse to say who came first. Zero: since Created.
+	Asked time.Time
 	// Families are the wanted address families, in order of preference, each
 	// at most once.
 	Families []model.Family
@@ -58,6 +62,14 @@ type Request struct {
 	// Delay is how long an address that the owner gives up by this request
 	// (it moves, or drops a family) stays reserved for it; zero: not at all.
 	Delay time.Duration
+}
+
+// asking is since when the owner asks.
+func (r Request) asking() time.Time {
+	if r.Asked.IsZero() {
+		return r.Created
+	}
+	return r.Asked
 }
 
 // Share is on which terms an owner lets others use its address on other ports.

@@ -133,7 +133,7 @@ func (t *Table) shared(req Request, f model.Family, v *view) netip.Addr {
 	}
 	fits := func(a netip.Addr) bool {
 		_, excluded := t.excluded.of(a)
-		_, barred := t.slots[a].bars(req.Owner, req.Created)
+		_, barred := t.slots[a].bars(req.Owner, req.asking())
 		return !excluded && !barred && t.within(a, []*view{v}) && t.disagreement(me, a) == nil
 	}
 	for _, k := range groupsOf(me.term(), f) {
@@ -152,7 +152,7 @@ func (t *Table) shared(req Request, f model.Family, v *view) netip.Addr {
 // released while the owner already waited.
 func (t *Table) waiting(req Request, f model.Family, v *view) netip.Addr {
 	list := v.parked[f]
-	i, _ := slices.BinarySearchFunc(list, req.Created, func(p parked, created time.Time) int {
+	i, _ := slices.BinarySearchFunc(list, req.asking(), func(p parked, created time.Time) int {
 		if p.since.After(created) {
 			return 1
 		}
